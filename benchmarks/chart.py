@@ -28,13 +28,31 @@ class Panel(NamedTuple):
     hidden: tuple[str, ...] = ("direct",)
 
 
-OFF_SCALE = ("direct", "strict", "mitmproxy")  # beside a wait for the disk, or a core that is full, others are not seen
+# beside a wait for the disk, or a core that is full, others are not seen
+OFF_SCALE = ("direct", "strict", "mitmproxy")
 
 PANELS = (
-    Panel("CPU per event, 100 streams as fast as events arrive, against a raw relay", "closed100", "cpu_us/relay", "x"),
+    Panel(
+        "CPU per event, 100 streams as fast as events arrive, against a raw relay",
+        "closed100",
+        "cpu_us/relay",
+        "x",
+    ),
     Panel("CPU per request of 20 events, against a raw relay", "short", "request_us/relay", "x"),
-    Panel("added latency, 100 streams of 50 events/s, median", "paced100", "p50_us-direct", "µs", OFF_SCALE),
-    Panel("added latency, 500 streams of 50 events/s, p99", "paced500", "p99_us-direct", "µs", OFF_SCALE),
+    Panel(
+        "added latency, 100 streams of 50 events/s, median",
+        "paced100",
+        "p50_us-direct",
+        "µs",
+        OFF_SCALE,
+    ),
+    Panel(
+        "added latency, 500 streams of 50 events/s, p99",
+        "paced500",
+        "p99_us-direct",
+        "µs",
+        OFF_SCALE,
+    ),
 )
 
 
@@ -49,7 +67,11 @@ def main(run: Path, picture: Path) -> None:
 
 def drawn(benchmarks: Mapping[str, Table]) -> Iterator[str]:
     """The lines of the picture: medians as bars, minimum to maximum as a line over each."""
-    panels = [(panel, _bars(panel, benchmarks[panel.benchmark])) for panel in PANELS if panel.benchmark in benchmarks]
+    panels = [
+        (panel, _bars(panel, benchmarks[panel.benchmark]))
+        for panel in PANELS
+        if panel.benchmark in benchmarks
+    ]
     height = sum(46 + len(bars) * (BAR + GAP) for _, bars in panels)
     yield f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" viewBox="0 0 {WIDTH} {height}"'
     yield ' font-family="system-ui, sans-serif" font-size="12" fill="#212529">'
@@ -57,7 +79,9 @@ def drawn(benchmarks: Mapping[str, Table]) -> Iterator[str]:
     top = 24
     for panel, bars in panels:
         yield f'<text x="8" y="{top}" font-weight="600">{escape(panel.title)} ({panel.unit})</text>'
-        scale = (WIDTH - LEFT - RIGHT) / max((summary.max for summary in bars.values()), default=1.0)
+        scale = (WIDTH - LEFT - RIGHT) / max(
+            (summary.max for summary in bars.values()), default=1.0
+        )
         for at, (name, summary) in enumerate(bars.items()):
             yield from _bar(name, summary, scale, top + 12 + at * (BAR + GAP))
         top += 46 + len(bars) * (BAR + GAP)
@@ -65,7 +89,11 @@ def drawn(benchmarks: Mapping[str, Table]) -> Iterator[str]:
 
 
 def _bars(panel: Panel, found: Table) -> Mapping[str, Summary]:
-    return {name: row[panel.key] for name, row in found.rows.items() if panel.key in row and name not in panel.hidden}
+    return {
+        name: row[panel.key]
+        for name, row in found.rows.items()
+        if panel.key in row and name not in panel.hidden
+    }
 
 
 def _bar(name: str, summary: Summary, scale: float, y: int) -> Iterator[str]:

@@ -34,7 +34,9 @@ COLUMNS = (
 
 
 def rounds(settings: Settings) -> list[Round]:
-    """Many exchanges in one commit, and each in a commit of its own; against `executemany` of the same rows."""
+    """Many exchanges in one commit, and each in a commit of its own; against `executemany` of the
+    same rows.
+    """
     count = settings.short_exchanges
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="recorder-bench-")))
@@ -45,7 +47,11 @@ def rounds(settings: Settings) -> list[Round]:
         def raw(path: Path) -> Row:
             row = append(path)
             ms = row["cpu_us"] * len(rows.events) / count / 1e3
-            return {"cpu_ms": ms, "all_ms": ms, "wall_ms": len(rows.events) / row["rows_s"] / count * 1e3}
+            return {
+                "cpu_ms": ms,
+                "all_ms": ms,
+                "wall_ms": len(rows.events) / row["rows_s"] / count * 1e3,
+            }
 
         alternatives: dict[str, log.Measure] = {RAW: raw}
         for engine, make in _engines(stack).items():
@@ -71,7 +77,9 @@ def _measured(make: Callable[[Path], URL], count: int, *, each: bool) -> log.Mea
             _write(journal, 0)  # what is prepared once is not of an exchange
             ingester.drain()
             numbers = range(1, count + 1)
-            spent = _spent(store, ingester, journal, [[n] for n in numbers] if each else [list(numbers)])
+            spent = _spent(
+                store, ingester, journal, [[n] for n in numbers] if each else [list(numbers)]
+            )
             journal.close()
         return {name: value / count * 1e3 for name, value in spent.items()}
 
@@ -79,7 +87,9 @@ def _measured(make: Callable[[Path], URL], count: int, *, each: bool) -> log.Mea
 
 
 def _spent(store: Store, ingester: Ingester, journal: Journal, commits: list[list[int]]) -> Row:
-    """Return the seconds that the ingester takes for exchanges, whose journal is written before each commit."""
+    """Return the seconds that the ingester takes for exchanges, whose journal is written before
+    each commit.
+    """
     cpu_s = wall_s = 0.0
     server_s = servers.backend_cpu_s(store)
     for numbers in commits:
@@ -87,7 +97,10 @@ def _spent(store: Store, ingester: Ingester, journal: Journal, commits: list[lis
             _write(journal, number)
         begin_s, begin_cpu_s = time.perf_counter(), time.process_time()
         ingester.drain()
-        wall_s, cpu_s = wall_s + time.perf_counter() - begin_s, cpu_s + time.process_time() - begin_cpu_s
+        wall_s, cpu_s = (
+            wall_s + time.perf_counter() - begin_s,
+            cpu_s + time.process_time() - begin_cpu_s,
+        )
     server_s = servers.backend_cpu_s(store) - server_s
     return {"cpu_ms": cpu_s, "server_ms": server_s, "all_ms": cpu_s + server_s, "wall_ms": wall_s}
 

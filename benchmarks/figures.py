@@ -1,4 +1,6 @@
-"""Figures of rounds: compared within each round, summed up over all of them, as a table and as JSON."""
+"""Figures of rounds: compared within each round, summed up over all of them, as a table and as
+JSON.
+"""
 
 from __future__ import annotations
 
@@ -54,10 +56,16 @@ class Table(msgspec.Struct, frozen=True):
 
 
 def table(name: str, title: str, columns: Sequence[Column], rounds: Sequence[Round]) -> Table:
-    """What the rounds say. Figures that a subject does not have are left out, and columns that none has."""
+    """What the rounds say.
+
+    Figures that a subject does not have are left out, and columns that none has.
+    """
     rows: dict[str, dict[str, Summary]] = {}
     for subject in rounds[0]:
-        summaries = ((column.key, _summary([column.of(subject, each) for each in rounds])) for column in columns)
+        summaries = (
+            (column.key, _summary([column.of(subject, each) for each in rounds]))
+            for column in columns
+        )
         rows[subject] = {key: summary for key, summary in summaries if summary is not None}
     found = [column for column in columns if any(column.key in row for row in rows.values())]
     return Table(name, title, found, rows)
@@ -95,4 +103,10 @@ def cell(summary: Summary | None) -> str:
 
 
 def _number(value: float) -> str:
-    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"
+    return (
+        f"{value:,.0f}"
+        if abs(value) >= 100
+        else f"{value:.1f}"
+        if abs(value) >= 10
+        else f"{value:.2f}"
+    )

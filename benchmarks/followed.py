@@ -1,10 +1,11 @@
 """A viewer that follows a live session: whether it costs the streams through the proxy anything.
 
-`python -m benchmarks.followed URL` is the browser. At a line `watch` on its standard input it opens the page, at
-`leave` it leaves it. It answers each line with the number of updates that the page has fetched since the last.
+`python -m benchmarks.followed URL` is the browser. At a line `watch` on its standard input it opens
+the page, at `leave` it leaves it. It answers each line with the number of updates that the page has
+fetched since the last.
 
-The viewer's process shares the core of the proxy, as the ingester does. The browser shares the core of upstream and
-client, at the lowest priority: it is another program of the same machine.
+The viewer's process shares the core of the proxy, as the ingester does. The browser shares the core
+of upstream and client, at the lowest priority: it is another program of the same machine.
 """
 
 from __future__ import annotations
@@ -44,7 +45,9 @@ COLUMNS = (
 
 
 def rounds(settings: Settings) -> list[Round]:
-    """Measure one stream through the recording proxy with nobody looking, and with a browser on its session."""
+    """Measure one stream through the recording proxy with nobody looking, and with a browser on its
+    session.
+    """
     if program() is None:
         print(MISSING, file=sys.stderr)
         return [{} for _ in range(settings.rounds)]
@@ -64,7 +67,9 @@ async def _rounds(settings: Settings) -> list[Round]:
                 for _ in range(settings.rounds):
                     rows: dict[str, Row] = {}
                     for name in random.sample((ALONE, FOLLOWED), 2):
-                        rows[name] = await _measure(load, subject, settings, browser if name == FOLLOWED else None)
+                        rows[name] = await _measure(
+                            load, subject, settings, browser if name == FOLLOWED else None
+                        )
                     found.append({name: rows[name] for name in (ALONE, FOLLOWED)})
     load.close()
     return found
@@ -84,7 +89,9 @@ def _viewing(database: Path) -> Iterator[Viewer]:
 @contextmanager
 def _browser(url: str) -> Iterator[subprocess.Popen[str]]:
     arguments = [sys.executable, "-m", "benchmarks.followed", url]
-    with subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
         yield process
         process.communicate()
 
@@ -110,7 +117,10 @@ async def _measure(
         run.reset()
         began_s = time.perf_counter()
         await asyncio.sleep(settings.viewer_s)
-        row = {"p50_us": percentile(run.latencies_ns, 0.50) / 1e3, "p99_us": percentile(run.latencies_ns, 0.99) / 1e3}
+        row = {
+            "p50_us": percentile(run.latencies_ns, 0.50) / 1e3,
+            "p99_us": percentile(run.latencies_ns, 0.99) / 1e3,
+        }
         if browser is not None:
             updates = await asyncio.to_thread(_tell, browser, "leave")
             row["updates_s"] = updates / (time.perf_counter() - began_s + settings.warm_up_s)
@@ -126,7 +136,10 @@ async def main(url: str) -> None:
         page = await browser.new_page(viewport={"width": 1440, "height": 900})
         await page.goto(url)
         fetched: list[str] = []
-        page.on("request", lambda request: fetched.append(request.url) if "after=" in request.url else None)
+        page.on(
+            "request",
+            lambda request: fetched.append(request.url) if "after=" in request.url else None,
+        )
         while line := (await asyncio.to_thread(sys.stdin.readline)).strip():
             if line == "watch":
                 await page.goto("about:blank")

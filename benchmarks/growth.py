@@ -4,13 +4,14 @@
     python -m benchmarks.growth --events 10000000 --grow grown.db  # and leave it
     python -m benchmarks.growth --read grown.db  # how long commands take on it now
 
-Each engine has one log, which grows from one size to the next. Rows are made as the recorder makes them
-(`recorder.ingest.capture`), appended and folded as the ingester does, without a journal; sessions are an hour apart. At
-the end of each size `recorder verify` looks at some sessions. A command is run in this process: what an interpreter
-takes to start is not in its time.
+Each engine has one log, which grows from one size to the next. Rows are made as the recorder makes
+them (`recorder.ingest.capture`), appended and folded as the ingester does, without a journal;
+sessions are an hour apart. At the end of each size `recorder verify` looks at some sessions. A
+command is run in this process: what an interpreter takes to start is not in its time.
 
-Processor time shows whether appending stays as fast: at each size, after a `VACUUM ANALYZE` of a server, some more
-sessions are appended, by the connection that has appended before, whose plans are of the time before that.
+Processor time shows whether appending stays as fast: at each size, after a `VACUUM ANALYZE` of a
+server, some more sessions are appended, by the connection that has appended before, whose plans are
+of the time before that.
 """
 
 from __future__ import annotations
@@ -48,7 +49,8 @@ from tests.support.postgres import conninfo
 API = "openai-responses"
 EVENTS = 100  # of an exchange
 EXCHANGES = 10  # of a session
-FRAMES = EVENTS - 7  # besides two of the request, the response head, a call, the usage, the reads and the end
+# besides two of the request, the response head, a call, the usage, the reads and the end
+FRAMES = EVENTS - 7
 SESSIONS_A_COMMIT = 5
 HOUR_NS = 3_600_000_000_000
 INGESTED = 500  # frames of each of 100 exchanges, to see how fast an ingester is
@@ -82,7 +84,9 @@ def grown(number: int, began_ns: int) -> tuple[Session, list[tuple[Exchange, lis
     started_ns = began_ns + number * HOUR_NS
     session = Session(_id(started_ns, number), started_ns, f"run-{number}", "header", "{}", "live")
     numbers = range(number * EXCHANGES, (number + 1) * EXCHANGES)
-    return session, [_exchange(session, each, started_ns + each % EXCHANGES * HOUR_NS // 60) for each in numbers]
+    return session, [
+        _exchange(session, each, started_ns + each % EXCHANGES * HOUR_NS // 60) for each in numbers
+    ]
 
 
 def _exchange(session: Session, number: int, at_ns: int) -> tuple[Exchange, list[Event]]:
@@ -91,7 +95,9 @@ def _exchange(session: Session, number: int, at_ns: int) -> tuple[Exchange, list
     exchange = Exchange(*ids, at_ns, "growth", "openai", API, "POST", head.target, "codex")
     capture = Capture(*ids, by_name(API), 0, row_root(exchange))
     body = b'{"model":"model-%d","input":"Count.","stream":true}' % (number % projections.MODELS)
-    events = capture.request(head, body, wire=body) + capture.response(traffic.TICK_NS, traffic.RESPONSE_HEAD)
+    events = capture.request(head, body, wire=body) + capture.response(
+        traffic.TICK_NS, traffic.RESPONSE_HEAD
+    )
     frames = (*map(traffic.frame, range(FRAMES)), *projections.told(number))
     for count, frame in enumerate(frames):
         events += capture.chunk(traffic.when(count), frame)
@@ -105,7 +111,10 @@ def load(store: Store, numbers: range, began_ns: int) -> int:
     """Put these sessions into a log; returns how many bytes their events have."""
     size_bytes = 0
     for first in itertools.islice(numbers, 0, None, SESSIONS_A_COMMIT):
-        told = [grown(each, began_ns) for each in range(first, min(first + SESSIONS_A_COMMIT, numbers.stop))]
+        told = [
+            grown(each, began_ns)
+            for each in range(first, min(first + SESSIONS_A_COMMIT, numbers.stop))
+        ]
         size_bytes += sum(len(event.raw) for event in _append(store, told))
     return size_bytes
 
@@ -125,7 +134,9 @@ def _append(store: Store, told: Grown) -> list[Event]:
 
 
 def appended(store: Store, numbers: range, began_ns: int) -> tuple[float, float]:
-    """How many µs of processor time an event takes that is appended and folded: of this process, of the server's."""
+    """How many µs of processor time an event takes that is appended and folded: of this process, of
+    the server's.
+    """
     told = [grown(each, began_ns) for each in numbers]
     before_s, before_server_s = time.process_time(), servers.backend_cpu_s(store)
     for first in range(0, len(told), SESSIONS_A_COMMIT):
@@ -189,7 +200,10 @@ def measured(url: URL, sizes: Sequence[int]) -> Iterator[tuple[int, Figures]]:
             numbers = range(sessions, size // (EVENTS * EXCHANGES))
             began_s = time.perf_counter()
             raw_bytes += load(store, numbers, began_ns)
-            took_s, loaded = time.perf_counter() - began_s, loaded + len(numbers) * EVENTS * EXCHANGES
+            took_s, loaded = (
+                time.perf_counter() - began_s,
+                loaded + len(numbers) * EVENTS * EXCHANGES,
+            )
             disk_bytes = on_disk(url) - empty_bytes
             more = range(numbers.stop, numbers.stop + APPENDED)
             sessions = more.stop
@@ -216,11 +230,17 @@ def _commands(url: URL, sessions: int) -> Figures:
         figures[command.strip()] = f"{statistics.median(seconds[1:]) * 1e3:,.0f} ms"
     step = max(1, sessions // VERIFIED)
     named = " ".join(f"run-{number}" for number in range(0, sessions, step))
-    return {**figures, f"verify, {len(named.split())} sessions": f"{run(url, f'verify {named}') * 1e3:,.0f} ms"}
+    return {
+        **figures,
+        f"verify, {len(named.split())} sessions": f"{run(url, f'verify {named}') * 1e3:,.0f} ms",
+    }
 
 
 def _empty(url: URL) -> int:
-    """Make an empty log, with the partitions that one has when it has grown for long. Return its size."""
+    """Make an empty log, with the partitions that one has when it has grown for long.
+
+    Return its size.
+    """
     Store(url).close()
     if not address_of(url).is_local:
         with closing(_connected(url)) as connection:
@@ -245,22 +265,44 @@ def _sessions(url: URL) -> int:
 
 
 @click.command()
-@click.option("--events", "sizes", type=click.IntRange(min=EVENTS * EXCHANGES), multiple=True, default=[100_000])
+@click.option(
+    "--events",
+    "sizes",
+    type=click.IntRange(min=EVENTS * EXCHANGES),
+    multiple=True,
+    default=[100_000],
+)
 @click.option("--engine", "engines", type=click.Choice(["sqlite", "postgresql"]), multiple=True)
-@click.option("--folder", type=click.Path(file_okay=False, path_type=Path), help="Where files are.  [default: /tmp]")
-@click.option("--grow", help="Grow this empty log and leave it: a file that is not there, or a database of a server.")
+@click.option(
+    "--folder",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Where files are.  [default: /tmp]",
+)
+@click.option(
+    "--grow",
+    help="Grow this empty log and leave it: a file that is not there, or a database of a server.",
+)
 @click.option("--read", help="Only run the commands, on a log that was left.")
 def main(
-    sizes: tuple[int, ...], engines: tuple[str, ...], folder: Path | None, grow: str | None, read: str | None
+    sizes: tuple[int, ...],
+    engines: tuple[str, ...],
+    folder: Path | None,
+    grow: str | None,
+    read: str | None,
 ) -> None:
     """Grow a log, and measure it at each size."""
-    print(*(f"{name}: {value}" for name, value in machine.description().items()), sep="\n", flush=True)
+    print(
+        *(f"{name}: {value}" for name, value in machine.description().items()), sep="\n", flush=True
+    )
     if read:
         print_table([(read, _commands(database_url(read), _sessions(database_url(read))))])
     elif grow:
         print_table(_grown(database_url(grow), sizes))
     for engine in () if grow or read else engines or ("sqlite", "postgresql"):
-        with ExitStack() as stack, tempfile.TemporaryDirectory(prefix="recorder-growth-", dir=folder) as directory:
+        with (
+            ExitStack() as stack,
+            tempfile.TemporaryDirectory(prefix="recorder-growth-", dir=folder) as directory,
+        ):
             make = _maker(engine, Path(directory), stack)
             if make is not None:
                 rate, found = ingested(make(), Path(directory) / "journal"), _grown(make(), sizes)

@@ -1,7 +1,7 @@
 """The load: upstream and clients of many streams, in this process.
 
-It does nothing but write prepared bytes and look for the time in what comes back, so that it costs less than what is
-between. Each event carries the monotonic time at which it was written.
+It does nothing but write prepared bytes and look for the time in what comes back, so that it costs
+less than what is between. Each event carries the monotonic time at which it was written.
 """
 
 from __future__ import annotations
@@ -65,11 +65,24 @@ _SWITCHED = (
     b"Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\n"
 )
 _PAYLOAD = FRAME.partition(b"data: ")[2].removesuffix(b"\n\n")
-_MESSAGE = b"\x81\x7e" + len(_PAYLOAD % (_FIRST, _NO_STAMP)).to_bytes(2) + _PAYLOAD.replace(b"%b", b"%019d")
+_MESSAGE = (
+    b"\x81\x7e"
+    + len(_PAYLOAD % (_FIRST, _NO_STAMP)).to_bytes(2)
+    + _PAYLOAD.replace(b"%b", b"%019d")
+)
 _CLOSE = b"\x88\x02\x03\xe8"
 
-SSE = Wire(lambda port, number: _REQUEST % (port, number, len(BODY), BODY), BODY, _RESPONSE, _EVENT, _END, _LAST_CHUNK)
-WEBSOCKET = Wire(lambda port, number: _OFFER % (port, number), b"\r\n\r\n", _SWITCHED, _MESSAGE, _CLOSE, _CLOSE)
+SSE = Wire(
+    lambda port, number: _REQUEST % (port, number, len(BODY), BODY),
+    BODY,
+    _RESPONSE,
+    _EVENT,
+    _END,
+    _LAST_CHUNK,
+)
+WEBSOCKET = Wire(
+    lambda port, number: _OFFER % (port, number), b"\r\n\r\n", _SWITCHED, _MESSAGE, _CLOSE, _CLOSE
+)
 
 BATCH = 16
 _BATCH_REST = b"".join(FRAME % (_FIRST, _NO_STAMP) for _ in range(BATCH - 1)) + b"\r\n"
@@ -119,7 +132,8 @@ class Stream(asyncio.Protocol):
             self._asked_ns = 0
         while at >= 0:
             digits = data[at + _DIGITS_AT : at + _DIGITS_END]
-            if len(digits) == _DIGITS and digits.isdigit():  # else a read, or a chunk of the proxy's own, has cut it
+            # else a read, or a chunk of the proxy's own, has cut it
+            if len(digits) == _DIGITS and digits.isdigit():
                 self._run.latencies_ns.append(now_ns - int(digits))
             self._run.arrived += self._pace.batch
             self._pace.arrived(self)
@@ -160,7 +174,9 @@ class Stream(asyncio.Protocol):
 
 
 class Upstream(asyncio.Protocol):
-    """A connection to the upstream: requests one after another, each of them for a stream of the run."""
+    """A connection to the upstream: requests one after another, each of them for a stream of the
+    run.
+    """
 
     def __init__(self, load: Load) -> None:
         self._load = load
@@ -196,7 +212,9 @@ class Load:
 
     async def start(self) -> int:
         loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(lambda: Upstream(self), "127.0.0.1", 0, backlog=1024)
+        self._server = await loop.create_server(
+            lambda: Upstream(self), "127.0.0.1", 0, backlog=1024
+        )
         port: int = self._server.sockets[0].getsockname()[1]
         return port
 
@@ -208,7 +226,14 @@ class Run:
     """A number of streams through one port, and what was measured of them since the last `reset`."""
 
     def __init__(
-        self, load: Load, port: int, streams: int, pace: Pace, *, again: bool = False, wire: Wire = SSE
+        self,
+        load: Load,
+        port: int,
+        streams: int,
+        pace: Pace,
+        *,
+        again: bool = False,
+        wire: Wire = SSE,
     ) -> None:
         """With `again`, a client whose stream has ended asks for the next one, on a new connection."""
         load.run = self

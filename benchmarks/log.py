@@ -1,4 +1,6 @@
-"""The log: how fast rows are appended, and a journal is ingested, against `sqlite3` with the same rows."""
+"""The log: how fast rows are appended, and a journal is ingested, against `sqlite3` with the same
+rows.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,8 @@ INGEST_COLUMNS = (
 )
 
 When = Callable[[int], int]
-Appender = Callable[[Path, Sequence[Event]], Callable[[], None]]  # makes all ready; what it returns is measured
+# makes all ready; what it returns is measured
+Appender = Callable[[Path, Sequence[Event]], Callable[[], None]]
 Measure = Callable[[Path], Row]  # with a place for a database
 
 
@@ -63,15 +66,22 @@ def append_rounds(settings: Settings) -> list[Round]:
     """`Store.append` against raw `executemany` of the same rows, in commits of the same size."""
     with tempfile.TemporaryDirectory(prefix="recorder-bench-") as folder:
         rows = interleaved(Path(folder), settings)
-        return in_rounds(settings, {name: appending(rows, append) for name, append in _APPENDERS.items()})
+        return in_rounds(
+            settings, {name: appending(rows, append) for name, append in _APPENDERS.items()}
+        )
 
 
 def ingest_rounds(settings: Settings) -> list[Round]:
-    """`Ingester.drain` of a prepared journal, against raw `executemany` of the rows that come of it."""
+    """`Ingester.drain` of a prepared journal, against raw `executemany` of the rows that come of
+    it.
+    """
     with tempfile.TemporaryDirectory(prefix="recorder-bench-") as folder:
         prepared = prepare_journal(Path(folder) / "prepared", settings.rows // EXCHANGES)
         rows = ingested(Path(folder), prepared)
-        alternatives = {"ingester": _ingesting(prepared, len(rows.events)), "raw": appending(rows, raw)}
+        alternatives = {
+            "ingester": _ingesting(prepared, len(rows.events)),
+            "raw": appending(rows, raw),
+        }
         with garbage_as_in_the_ingester():
             return in_rounds(settings, alternatives)
 
@@ -79,12 +89,18 @@ def ingest_rounds(settings: Settings) -> list[Round]:
 def interleaved(folder: Path, settings: Settings) -> Rows:
     """Those of 100 exchanges at once, one event of each in turn."""
     rows = ingested(folder, prepare_journal(folder / "prepared", settings.rows // EXCHANGES))
-    streams = [[event for event in rows.events if event.exchange_id == each.exchange_id] for each in rows.exchanges]
+    streams = [
+        [event for event in rows.events if event.exchange_id == each.exchange_id]
+        for each in rows.exchanges
+    ]
     return rows._replace(events=list(traffic.interleaved(streams)))
 
 
-def prepare_journal(root: Path, frames: int, exchanges: int = EXCHANGES, when: When = traffic.when) -> Path:
-    """The journal of a recorder of so many exchanges at once, where each chunk is an event of its stream.
+def prepare_journal(
+    root: Path, frames: int, exchanges: int = EXCHANGES, when: When = traffic.when
+) -> Path:
+    """The journal of a recorder of so many exchanges at once, where each chunk is an event of its
+    stream.
 
     `when` gives the time of each event, by its number.
     """
@@ -155,7 +171,9 @@ def by_store(path: Path, events: Sequence[Event]) -> Callable[[], None]:
 
 def raw(path: Path, events: Sequence[Event]) -> Callable[[], None]:
     with closing(_connect(path)) as connection:
-        for (trigger,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
+        for (trigger,) in connection.execute(
+            "SELECT name FROM sqlite_master WHERE type = 'trigger'"
+        ).fetchall():
             connection.execute(f"DROP TRIGGER {trigger}")
     return _guarded(path, events)
 
@@ -164,7 +182,9 @@ def _guarded(path: Path, events: Sequence[Event]) -> Callable[[], None]:
     """The same compact rows as the store writes, without what makes them of events."""
     with closing(_connect(path)) as connection:
         numbers = Numbers(connection, path)
-        batches = [[*numbers.stored(map(msgspec.structs.astuple, commit))] for commit in commits(events)]
+        batches = [
+            [*numbers.stored(map(msgspec.structs.astuple, commit))] for commit in commits(events)
+        ]
     return lambda: _insert(path, batches)
 
 
@@ -224,7 +244,10 @@ def ingested(folder: Path, prepared: Path) -> Rows:
     with closing(sqlite3.connect(path)) as connection:
         return Rows(
             [Session(*row) for row in connection.execute("SELECT * FROM sessions ORDER BY rowid")],
-            [Exchange(*row) for row in connection.execute("SELECT * FROM exchanges ORDER BY exchange_id")],
+            [
+                Exchange(*row)
+                for row in connection.execute("SELECT * FROM exchanges ORDER BY exchange_id")
+            ],
             list(whole_events(connection.execute(_AS_WRITTEN), _asking(connection))),
         )
 

@@ -1,6 +1,7 @@
 """The machine: its cores, and what a process has used of them.
 
-Pinning and the CPU clock of another process are Linux's. Elsewhere nothing is pinned, and CPU time is not a number.
+Pinning and the CPU clock of another process are Linux's. Elsewhere nothing is pinned, and CPU time
+is not a number.
 """
 
 from __future__ import annotations
@@ -62,7 +63,9 @@ def children(pid: int) -> list[int]:
     """Return the processes that a process has started, in any of its threads."""
     try:
         return [
-            int(child) for each in Path(f"/proc/{pid}/task").glob("*/children") for child in each.read_text().split()
+            int(child)
+            for each in Path(f"/proc/{pid}/task").glob("*/children")
+            for child in each.read_text().split()
         ]
     except OSError:
         return []

@@ -1,9 +1,10 @@
-"""`recorder mock` over sockets: how far from its recorded time an event arrives, for one client and for many at once.
+"""`recorder mock` over sockets: how far from its recorded time an event arrives, for one client and
+for many at once.
 
-The server is a process of its own. An event is due when it was recorded, counted from when its client wrote the
-request: late is positive. What taking in the request costs is part of it, as it was when it was recorded; `pace` is
-without that, against the first event. The reference sleeps to the same timetable and does nothing else
-(`benchmarks.timetable`).
+The server is a process of its own. An event is due when it was recorded, counted from when its
+client wrote the request: late is positive. What taking in the request costs is part of it, as it
+was when it was recorded; `pace` is without that, against the first event. The reference sleeps to
+the same timetable and does nothing else (`benchmarks.timetable`).
 """
 
 from __future__ import annotations
@@ -117,7 +118,10 @@ async def _rounds(streams: int, settings: Settings) -> list[Round]:
 def _warn(rows: dict[str, Row]) -> None:
     for name, row in rows.items():
         if row["missing"]:
-            print(f"{name}: {row['missing']:.0f} events did not come, its figures mean nothing", file=sys.stderr)
+            print(
+                f"{name}: {row['missing']:.0f} events did not come, its figures mean nothing",
+                file=sys.stderr,
+            )
 
 
 async def _measure(subject: _Server, streams: int, due_ns: Sequence[int]) -> Row:
@@ -191,18 +195,27 @@ def _mock(database: Path) -> list[str]:
 def _start(command: list[str]) -> subprocess.Popen[str]:
     pipe = subprocess.PIPE
     with machine.on_core(machine.MEASURED_CORE):
-        return subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=subprocess.STDOUT, text=True)
+        return subprocess.Popen(
+            command, stdin=pipe, stdout=pipe, stderr=subprocess.STDOUT, text=True
+        )
 
 
 @contextlib.asynccontextmanager
 async def _serving(command: list[str]) -> AsyncIterator[_Server]:
-    """A server on the core for what is measured. It says its port in the first line that ends in one."""
+    """A server on the core for what is measured.
+
+    It says its port in the first line that ends in one.
+    """
     process = _start(command)
     assert process.stdin is not None
     assert process.stdout is not None
     with process:
         try:
-            said = next(found for line in process.stdout if (found := re.search(r"(?:^|127\.0\.0\.1:)(\d+)$", line)))
+            said = next(
+                found
+                for line in process.stdout
+                if (found := re.search(r"(?:^|127\.0\.0\.1:)(\d+)$", line))
+            )
             yield _Server(int(said[1]), process.pid)
         finally:
             process.stdin.close()

@@ -1,7 +1,7 @@
 """Our proxy as a process: `python -m benchmarks.ours UPSTREAM_PORT [DATABASE [strict]]`.
 
-Without a database it does not record. With one it is what `recorder serve` runs: journal, and the ingester process
-beside it. Prints its port; ends when its standard input does.
+Without a database it does not record. With one it is what `recorder serve` runs: journal, and the
+ingester process beside it. Prints its port; ends when its standard input does.
 """
 
 from __future__ import annotations
@@ -32,7 +32,9 @@ async def forwarding(upstreams: list[Upstream]) -> AsyncIterator[Proxy]:
 async def main(upstream_port: int, database: str = "", durability: str = "journal") -> None:
     upstreams = [Upstream("openai", f"http://127.0.0.1:{upstream_port}")]
     records = database and recording(
-        database_url(database), upstreams, durability="strict" if durability == "strict" else "journal"
+        database_url(database),
+        upstreams,
+        durability="strict" if durability == "strict" else "journal",
     )
     async with records or forwarding(upstreams) as proxy:
         server = Server(proxy, "127.0.0.1", 0, on_drain=proxy.shutdown)

@@ -11,7 +11,8 @@ from benchmarks.load import BATCH, Stream
 class Paced:
     """So many events a second in each stream, at times spread evenly over all streams.
 
-    It waits busily: the timers of an event loop are of whole milliseconds, and events would come in bursts.
+    It waits busily: the timers of an event loop are of whole milliseconds, and events would come in
+    bursts.
     """
 
     batch = 1
@@ -37,7 +38,8 @@ class Paced:
     def _turn(self) -> None:
         if self._stopped:
             return
-        if self._due_ns <= time.monotonic_ns():  # one a turn: what comes back is looked for in between
+        # one a turn: what comes back is looked for in between
+        if self._due_ns <= time.monotonic_ns():
             self._due_ns += self._gap_ns
             self._streams[self._next % len(self._streams)].send()
             self._next += 1
@@ -45,7 +47,9 @@ class Paced:
 
 
 class Timed:
-    """So many events a second in each stream, by the timers of the event loop: others may use its core meanwhile."""
+    """So many events a second in each stream, by the timers of the event loop: others may use its
+    core meanwhile.
+    """
 
     batch = 1
 

@@ -18,7 +18,11 @@ from recorder.exports.parquet.export import Selection, export
 from recorder.store.location import database_url
 from recorder.store.write.writer import Store
 
-COLUMNS = (Column("SQLite ms", "sqlite_ms"), Column("Parquet ms", "parquet_ms"), Column("x quicker", "ratio"))
+COLUMNS = (
+    Column("SQLite ms", "sqlite_ms"),
+    Column("Parquet ms", "parquet_ms"),
+    Column("x quicker", "ratio"),
+)
 
 QUESTIONS = {
     "tokens by model": """SELECT model, count(*) AS exchanges, sum(input_tokens) AS input_tokens,
@@ -51,7 +55,9 @@ def asked(folder: Path) -> Round:
     """The same questions of both, one after the other; each is asked once before it is measured."""
     with closing(sqlite3.connect(folder / "log.db")) as log, closing(duckdb.connect()) as files:
         for view in ("usage", "event_gaps", "event_payloads"):
-            files.execute(f"CREATE VIEW {view} AS FROM read_parquet('{folder}/export/{view}/*/*.parquet')")
+            files.execute(
+                f"CREATE VIEW {view} AS FROM read_parquet('{folder}/export/{view}/*/*.parquet')"
+            )
         return {name: _compared(log, files, sql) for name, sql in QUESTIONS.items()}
 
 

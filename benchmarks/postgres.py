@@ -1,4 +1,6 @@
-"""PostgreSQL and SQLite: how fast rows are appended and read back, against the drivers with the same rows."""
+"""PostgreSQL and SQLite: how fast rows are appended and read back, against the drivers with the
+same rows.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,21 @@ READ_COLUMNS = (
     Column("CPU µs/row", "cpu_us"),
 )
 
-_TYPES = ("uuid", "uuid", "int8", "text", "int8", "text", "int8", "text", "int8", "bytea", "int8", "int8", "bytea")
+_TYPES = (
+    "uuid",
+    "uuid",
+    "int8",
+    "text",
+    "int8",
+    "text",
+    "int8",
+    "text",
+    "int8",
+    "bytea",
+    "int8",
+    "int8",
+    "bytea",
+)
 _COLUMNS = ", ".join(Event.__struct_fields__)
 _OF_EXCHANGE = "SELECT * FROM events WHERE session_id = {0} AND exchange_id = {0} ORDER BY pos"
 
@@ -45,19 +61,29 @@ On = Callable[[URL], None]
 
 
 def append_rounds(settings: Settings) -> list[Round]:
-    """`Store.append` on both engines, in commits of the same size as the drivers'. CPU is that of this process."""
-    with servers.server() as server, tempfile.TemporaryDirectory(prefix="recorder-bench-") as folder:
+    """`Store.append` on both engines, in commits of the same size as the drivers'.
+
+    CPU is that of this process.
+    """
+    with (
+        servers.server() as server,
+        tempfile.TemporaryDirectory(prefix="recorder-bench-") as folder,
+    ):
         rows = log.interleaved(Path(folder), settings)
         alternatives = {
             "SQLite": log.appending(rows, log.by_store),
             "sqlite3, executemany": log.appending(rows, log.raw),
         }
         if server is not None:
-            alternatives |= {name: _appending(server, rows, append) for name, append in _APPENDERS.items()}
+            alternatives |= {
+                name: _appending(server, rows, append) for name, append in _APPENDERS.items()
+            }
         return log.in_rounds(settings, alternatives)
 
 
-def _appending(server: Server, rows: log.Rows, append: Callable[[URL, Sequence[Event]], None]) -> log.Measure:
+def _appending(
+    server: Server, rows: log.Rows, append: Callable[[URL, Sequence[Event]], None]
+) -> log.Measure:
     def measure(_: Path) -> Row:
         with servers.database(server) as url:
             _begin(url, rows)
@@ -91,7 +117,9 @@ def _insert(url: URL, events: Sequence[Event]) -> None:
         for commit in log.commits(events):
             with connection.cursor() as cursor:
                 rows = [msgspec.structs.astuple(event) for event in commit]
-                cursor.executemany(f"INSERT INTO events VALUES ({', '.join(['%s'] * len(_TYPES))})", rows)
+                cursor.executemany(
+                    f"INSERT INTO events VALUES ({', '.join(['%s'] * len(_TYPES))})", rows
+                )
             connection.commit()
 
 
@@ -114,8 +142,13 @@ def _connected(url: URL) -> Iterator[Any]:
 
 
 def read_rounds(settings: Settings) -> list[Round]:
-    """Every exchange of a log by `LogReader.events`, as commands read it, and its rows by the drivers."""
-    with servers.server() as server, tempfile.TemporaryDirectory(prefix="recorder-bench-") as folder:
+    """Every exchange of a log by `LogReader.events`, as commands read it, and its rows by the
+    drivers.
+    """
+    with (
+        servers.server() as server,
+        tempfile.TemporaryDirectory(prefix="recorder-bench-") as folder,
+    ):
         rows = log.interleaved(Path(folder), settings)
         path = Path(folder) / "read.db"
         log.appending(rows, log.by_store)(path)
@@ -158,10 +191,16 @@ async def _read(url: Path | URL, exchanges: Sequence[Exchange]) -> int:
 def _select_file(path: Path, exchanges: Sequence[Exchange]) -> int:
     sql = _OF_EXCHANGE.format("?")
     with closing(sqlite3.connect(path)) as connection:
-        return sum(len(connection.execute(sql, (each.session_id, each.exchange_id)).fetchall()) for each in exchanges)
+        return sum(
+            len(connection.execute(sql, (each.session_id, each.exchange_id)).fetchall())
+            for each in exchanges
+        )
 
 
 def _select(url: URL, exchanges: Sequence[Exchange]) -> int:
     sql = _OF_EXCHANGE.format("%s")
     with _connected(url) as connection, connection.cursor(binary=True) as cursor:
-        return sum(len(cursor.execute(sql, (each.session_id, each.exchange_id)).fetchall()) for each in exchanges)
+        return sum(
+            len(cursor.execute(sql, (each.session_id, each.exchange_id)).fetchall())
+            for each in exchanges
+        )

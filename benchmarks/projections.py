@@ -1,4 +1,6 @@
-"""Projections: what a fold costs against decoding the same payloads, how fast a rebuild is, how fast sums are asked."""
+"""Projections: what a fold costs against decoding the same payloads, how fast a rebuild is, how
+fast sums are asked.
+"""
 
 from __future__ import annotations
 
@@ -38,11 +40,13 @@ REBUILD_COLUMNS = (Column("events/s", "rows_s"), Column("exchanges/s", "exchange
 ASK_COLUMNS = (Column("ms", "ms"),)
 
 MODELS = 8
-EVENTS = 12  # of an exchange that is asked about: what matters there is how many exchanges there are
+# of an exchange that is asked about: what matters there is how many exchanges there are
+EVENTS = 12
 
 _TEXT = b'{"type":"response.output_text.delta","sequence_number":%d,"item_id":"msg_68af4030baa48193b0b43b4c2a176a1a",'
 _CHAT = (
-    b'{"id":"chatcmpl-68af4030baa48193b0b4","object":"chat.completion.chunk","created":1790000000,"model":"gpt-demo",'
+    b'{"id":"chatcmpl-68af4030baa48193b0b4",'
+    b'"object":"chat.completion.chunk","created":1790000000,"model":"gpt-demo",'
 )
 _CLAUDE = b'{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":" lorem"}}'
 _GEMINI = b'{"candidates":[{"content":{"parts":[{"text":" lorem"}],"role":"model"},"index":0}],"usageMetadata":'
@@ -60,8 +64,14 @@ STREAMS: dict[str, tuple[str, bytes, Callable[[int], bytes]]] = {
     ),
     "openai-chat": (
         "/v1/chat/completions",
-        b"data: " + _CHAT + b'"choices":[{"index":0,"delta":{"role":"assistant","content":"Lorem"}}]}\n\n',
-        lambda n: b"data: " + _CHAT + b'"choices":[{"index":0,"delta":{"content":" lorem"},"finish_reason":null}]}\n\n',
+        b"data: "
+        + _CHAT
+        + b'"choices":[{"index":0,"delta":{"role":"assistant","content":"Lorem"}}]}\n\n',
+        lambda n: (
+            b"data: "
+            + _CHAT
+            + b'"choices":[{"index":0,"delta":{"content":" lorem"},"finish_reason":null}]}\n\n'
+        ),
     ),
     "anthropic": (
         "/v1/messages",
@@ -83,20 +93,31 @@ STREAMS: dict[str, tuple[str, bytes, Callable[[int], bytes]]] = {
 
 
 def fold_rounds(settings: Settings) -> list[Round]:
-    """The whole way from events of the log to rows, and plain `msgspec.json.decode` of their payloads."""
+    """The whole way from events of the log to rows, and plain `msgspec.json.decode` of their
+    payloads.
+    """
     streams = {name: _events(name, settings.rows) for name in STREAMS}
     with machine.on_core(machine.MEASURED_CORE):
-        return [{name: _fold(*stream) for name, stream in streams.items()} for _ in range(settings.rounds)]
+        return [
+            {name: _fold(*stream) for name, stream in streams.items()}
+            for _ in range(settings.rounds)
+        ]
 
 
 def _events(name: str, count: int) -> tuple[Exchange, list[Event]]:
     path, first, delta = STREAMS[name]
     head = msgspec.structs.replace(traffic.request_head(1), target=path)
     capture = Capture(head.session_id, head.exchange_id, by_path("POST", path), 0)
-    events = capture.request(head, b"", wire=b"") + capture.response(1, traffic.RESPONSE_HEAD) + capture.chunk(2, first)
+    events = (
+        capture.request(head, b"", wire=b"")
+        + capture.response(1, traffic.RESPONSE_HEAD)
+        + capture.chunk(2, first)
+    )
     for number in range(count):
         events += capture.chunk(traffic.when(number), delta(number))
-    exchange = Exchange(head.session_id, head.exchange_id, 0, "benchmark", "openai", name, "POST", path)
+    exchange = Exchange(
+        head.session_id, head.exchange_id, 0, "benchmark", "openai", name, "POST", path
+    )
     return exchange, events + capture.end(traffic.when(count), traffic.END)
 
 
@@ -110,7 +131,11 @@ def _fold(exchange: Exchange, events: Sequence[Event]) -> Row:
     folding = Folding(exchange)
     fold_s = _cpu(lambda: _rows(folding, events))
     counts = len(payloads)
-    return {"fold_us": fold_s / counts * 1e6, "decode_us": decode_s / counts * 1e6, "ratio": fold_s / decode_s}
+    return {
+        "fold_us": fold_s / counts * 1e6,
+        "decode_us": decode_s / counts * 1e6,
+        "ratio": fold_s / decode_s,
+    }
 
 
 def _rows(folding: Folding, events: Sequence[Event]) -> None:
@@ -132,7 +157,10 @@ def _cpu(work: Callable[[], object]) -> float:
 def rebuild_rounds(settings: Settings) -> list[Round]:
     """All projections of a log, computed again."""
     exchanges = max(1, settings.rows // 500)
-    with tempfile.TemporaryDirectory(prefix="recorder-bench-") as folder, machine.on_core(machine.MEASURED_CORE):
+    with (
+        tempfile.TemporaryDirectory(prefix="recorder-bench-") as folder,
+        machine.on_core(machine.MEASURED_CORE),
+    ):
         path = _recorded(Path(folder), exchanges, 500)
         with Store(path) as store:
             return [{"rebuild": _rebuilt(store, exchanges, 500)} for _ in range(settings.rounds)]
@@ -147,7 +175,10 @@ def _rebuilt(store: Store, exchanges: int, events: int) -> Row:
 
 def ask_rounds(settings: Settings) -> list[Round]:
     """What commands and views ask of a log of many exchanges."""
-    with tempfile.TemporaryDirectory(prefix="recorder-bench-") as folder, machine.on_core(machine.MEASURED_CORE):
+    with (
+        tempfile.TemporaryDirectory(prefix="recorder-bench-") as folder,
+        machine.on_core(machine.MEASURED_CORE),
+    ):
         path = _recorded(Path(folder), settings.exchanges, EVENTS)
         return [_asked(path) for _ in range(settings.rounds)]
 
@@ -183,7 +214,11 @@ def _recorded(folder: Path, exchanges: int, events: int) -> Path:
     for number in range(exchanges):
         tape = journal.exchange()
         tape.write(Mark.REQUEST, 0, encode(_head(number)))
-        tape.write(Mark.REQUEST_BODY, 0, b'{"model":"model-%d","input":"Count.","stream":true}' % (number % MODELS))
+        tape.write(
+            Mark.REQUEST_BODY,
+            0,
+            b'{"model":"model-%d","input":"Count.","stream":true}' % (number % MODELS),
+        )
         tape.write(Mark.REQUEST_END, 0, encode(RequestEnd(True)))
         tape.write(Mark.RESPONSE, traffic.TICK_NS, encode(traffic.RESPONSE_HEAD))
         for count, frame in enumerate(itertools.islice(_response(number), events)):
@@ -197,8 +232,13 @@ def _recorded(folder: Path, exchanges: int, events: int) -> Path:
 
 def _head(number: int) -> RequestHead:
     """Ten exchanges are a session."""
-    ids = {"exchange_id": traffic.make_id(number), "session_id": traffic.make_id(10**7 + number // 10)}
-    return msgspec.structs.replace(traffic.request_head(number), session=f"run-{number // 10}", **ids)
+    ids = {
+        "exchange_id": traffic.make_id(number),
+        "session_id": traffic.make_id(10**7 + number // 10),
+    }
+    return msgspec.structs.replace(
+        traffic.request_head(number), session=f"run-{number // 10}", **ids
+    )
 
 
 def _response(number: int) -> Iterator[bytes]:
@@ -210,14 +250,26 @@ def _response(number: int) -> Iterator[bytes]:
 
 def told(number: int) -> tuple[bytes, bytes]:
     """A call of a tool, and the usage."""
-    model = b'"id":"resp_%d","model":"model-%d","status":"completed","output":[]' % (number, number % MODELS)
-    call = b'"type":"function_call","id":"fc_1","call_id":"call_%d","name":"tool_%d","arguments":"{}"'
+    model = b'"id":"resp_%d","model":"model-%d","status":"completed","output":[]' % (
+        number,
+        number % MODELS,
+    )
+    call = (
+        b'"type":"function_call","id":"fc_1","call_id":"call_%d","name":"tool_%d","arguments":"{}"'
+    )
     item = call % (number, number % MODELS)
     counts = b'"input_tokens":%d,"output_tokens":96,"total_tokens":%d,' % (number, number + 96)
     details = b'"input_tokens_details":{"cached_tokens":64},"output_tokens_details":{"reasoning_tokens":32}'
     return (
         _sse(b'"type":"response.output_item.done","output_index":1,"item":{' + item + b"}"),
-        _sse(b'"type":"response.completed","response":{' + model + b',"usage":{' + counts + details + b"}}"),
+        _sse(
+            b'"type":"response.completed","response":{'
+            + model
+            + b',"usage":{'
+            + counts
+            + details
+            + b"}}"
+        ),
     )
 
 

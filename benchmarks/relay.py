@@ -1,4 +1,5 @@
-"""The floor: a raw TCP relay on uvloop, `python -m benchmarks.relay UPSTREAM_PORT`. It knows no HTTP.
+"""The floor: a raw TCP relay on uvloop, `python -m benchmarks.relay UPSTREAM_PORT`. It knows no
+HTTP.
 
 Prints its port; ends when its standard input does.
 """
@@ -72,7 +73,9 @@ async def until_stdin_ends() -> None:
 async def main(upstream_port: int) -> None:
     loop = asyncio.get_running_loop()
     async with asyncio.TaskGroup() as tasks:
-        server = await loop.create_server(lambda: _Downstream(upstream_port, tasks), "127.0.0.1", 0, backlog=1024)
+        server = await loop.create_server(
+            lambda: _Downstream(upstream_port, tasks), "127.0.0.1", 0, backlog=1024
+        )
         print(server.sockets[0].getsockname()[1], flush=True)
         await until_stdin_ends()
         server.close()

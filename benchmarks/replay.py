@@ -31,7 +31,10 @@ COLUMNS = (
 
 def rounds(settings: Settings) -> list[Round]:
     """One stream, played in each round."""
-    with tempfile.TemporaryDirectory(prefix="recorder-bench-") as folder, machine.on_core(machine.MEASURED_CORE):
+    with (
+        tempfile.TemporaryDirectory(prefix="recorder-bench-") as folder,
+        machine.on_core(machine.MEASURED_CORE),
+    ):
         path = record(Path(folder), settings.replay_s, EVENTS_S)
         return [{"1 stream": asyncio.run(_play(path))} for _ in range(settings.rounds)]
 
@@ -44,7 +47,9 @@ def record(folder: Path, seconds: float, events_s: int) -> Path:
     for _ in range(frames):
         times_ns.append(times_ns[-1] + round(dice.uniform(0, 2e9 / events_s)))
     path = folder / "recorder.db"
-    journal = prepare_journal(folder / "recorder.db.journal", frames, exchanges=1, when=times_ns.__getitem__)
+    journal = prepare_journal(
+        folder / "recorder.db.journal", frames, exchanges=1, when=times_ns.__getitem__
+    )
     with Store(path) as store:
         Ingester(store, journal, lambda _: False).drain()
     return path

@@ -46,18 +46,37 @@ def _bodies() -> Iterator[bytes]:
     def text(count: int) -> str:
         return " ".join(noise.choices(words, k=count))
 
-    tools = [{"type": "function", "name": f"tool_{number}", "description": text(150)} for number in range(12)]
+    tools = [
+        {"type": "function", "name": f"tool_{number}", "description": text(150)}
+        for number in range(12)
+    ]
     told = [{"role": "user", "content": text(50)}]
     instructions = text(800)
     for turn in range(TURNS):
-        body = {"model": "gpt-demo", "instructions": instructions, "input": told, "tools": tools, "stream": True}
+        body = {
+            "model": "gpt-demo",
+            "instructions": instructions,
+            "input": told,
+            "tools": tools,
+            "stream": True,
+        }
         yield msgspec.json.encode(body)
-        call = {"type": "function_call", "call_id": f"call_{turn}", "name": "tool_1", "arguments": text(15)}
-        told += [call, {"type": "function_call_output", "call_id": f"call_{turn}", "output": text(130)}]
+        call = {
+            "type": "function_call",
+            "call_id": f"call_{turn}",
+            "name": "tool_1",
+            "arguments": text(15),
+        }
+        told += [
+            call,
+            {"type": "function_call_output", "call_id": f"call_{turn}", "output": text(130)},
+        ]
 
 
 def _words(noise: random.Random) -> list[str]:
-    return ["".join(noise.choices(string.ascii_lowercase, k=noise.randrange(2, 10))) for _ in range(500)]
+    return [
+        "".join(noise.choices(string.ascii_lowercase, k=noise.randrange(2, 10))) for _ in range(500)
+    ]
 
 
 def _measured(bodies: list[bytes]) -> Row:
@@ -66,7 +85,9 @@ def _measured(bodies: list[bytes]) -> Row:
         with Store(path) as store:
             journal = Journal(Path(folder) / "journal", "recorder")
             ingester = Ingester(store, Path(folder) / "journal" / "recorder", lambda _: False)
-            seconds = [_recorded(journal, ingester, number, body) for number, body in enumerate(bodies)]
+            seconds = [
+                _recorded(journal, ingester, number, body) for number, body in enumerate(bodies)
+            ]
             journal.close()
         with closing(sqlite3.connect(path)) as connection:
             (stored,) = connection.execute(_STORED).fetchone()

@@ -1,4 +1,5 @@
-"""A PostgreSQL to measure: the one that `RECORDER_TEST_POSTGRES` names, or one started here, as it is by default.
+"""A PostgreSQL to measure: the one that `RECORDER_TEST_POSTGRES` names, or one started here, as it
+is by default.
 
 It writes through to the disk, which the one of the tests does not.
 """
@@ -51,7 +52,9 @@ def database(on: postgres.Server, template: str | None = None) -> Iterator[URL]:
 
 
 def backend_cpu_s(store: Store) -> float:
-    """What the server's process behind a connection has used, 0 for a file; not a number if it is elsewhere."""
+    """What the server's process behind a connection has used, 0 for a file; not a number if it is
+    elsewhere.
+    """
     if address_of(store.url).is_local:
         return 0.0
     if not str(store.url.query.get("host", "")).startswith("/"):

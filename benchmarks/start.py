@@ -44,9 +44,13 @@ COLUMNS = (
 
 def rounds(settings: Settings) -> list[Round]:
     """Each command once a round, and an interpreter that prints a line."""
-    with tempfile.TemporaryDirectory(prefix="recorder-bench-") as folder, machine.on_core(machine.MEASURED_CORE):
+    with (
+        tempfile.TemporaryDirectory(prefix="recorder-bench-") as folder,
+        machine.on_core(machine.MEASURED_CORE),
+    ):
         environment = {**os.environ, VARIABLE: str(Path(folder) / "recorder.db")}
-        environment.pop("PYTHONDONTWRITEBYTECODE", None)  # else each start compiles what an installer compiles once
+        # else each start compiles what an installer compiles once
+        environment.pop("PYTHONDONTWRITEBYTECODE", None)
         subprocess.run([*_RECORDER, "demo"], env=environment, check=True, capture_output=True)
         programs = {PYTHON: [sys.executable, "-c", "print()"]}
         programs |= {command: [*_RECORDER, *shlex.split(command)] for command in COMMANDS}
@@ -62,9 +66,13 @@ def _round(programs: dict[str, list[str]], environment: dict[str, str]) -> Round
 
 
 def _measured(program: list[str], environment: dict[str, str]) -> Row:
-    """Run a program until it prints something, whether data or the line of a server; CPU is what it took until then."""
+    """Run a program until it prints something, whether data or the line of a server; CPU is what it
+    took until then.
+    """
     begin_s = time.perf_counter()
-    process = subprocess.Popen(program, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    process = subprocess.Popen(
+        program, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    )
     assert process.stdout is not None
     with process, process.stdout as output:
         if not os.read(output.fileno(), 1):

@@ -51,7 +51,9 @@ _RATE = (Column("events/s", "events_s"), Column("load", "load"))
 
 
 class Scenario(NamedTuple):
-    """`window` is for how long it is measured; without one, from the first event to the end of all streams."""
+    """`window` is for how long it is measured; without one, from the first event to the end of all
+    streams.
+    """
 
     title: str
     streams: int
@@ -128,7 +130,9 @@ async def _rounds(scenario: Scenario, settings: Settings) -> list[Round]:
             upstream_port = await load.start()
             stack.callback(load.close)
             subjects = {
-                name: await stack.enter_async_context(running(name, upstream_port, Path(folder) / name))
+                name: await stack.enter_async_context(
+                    running(name, upstream_port, Path(folder) / name)
+                )
                 for name in names(few=settings.few)
             }
             for _ in range(settings.rounds):
@@ -147,7 +151,10 @@ async def _rounds(scenario: Scenario, settings: Settings) -> list[Round]:
 def _warn(rows: dict[str, Row]) -> None:
     for name, row in rows.items():
         if row["broken"]:
-            print(f"{name}: {row['broken']:.0f} streams broke off, its figures mean nothing", file=sys.stderr)
+            print(
+                f"{name}: {row['broken']:.0f} streams broke off, its figures mean nothing",
+                file=sys.stderr,
+            )
 
 
 async def measure(scenario: Scenario, load: Load, subject: Subject, settings: Settings) -> Row:
@@ -158,8 +165,11 @@ async def measure(scenario: Scenario, load: Load, subject: Subject, settings: Se
     with _no_collections():
         async with asyncio.TaskGroup() as tasks:
             await run.open(tasks)
-            row = await (_window(run, subject, settings) if scenario.window else _to_the_end(run, subject))
-    await asyncio.to_thread(subject.settle)  # in the loop upstreams close, without which connections do not end
+            row = await (
+                _window(run, subject, settings) if scenario.window else _to_the_end(run, subject)
+            )
+    # in the loop upstreams close, without which connections do not end
+    await asyncio.to_thread(subject.settle)
     row["ingester_us"] = (subject.children_cpu_s() - ingester_s) / run.sent * 1e6
     row["broken"] = run.broken
     return row

@@ -45,7 +45,12 @@ http {{
 class Subject:
     """A process under measurement, or none: `direct`."""
 
-    def __init__(self, port: int, process: subprocess.Popen[bytes] | None = None, database: Path | None = None) -> None:
+    def __init__(
+        self,
+        port: int,
+        process: subprocess.Popen[bytes] | None = None,
+        database: Path | None = None,
+    ) -> None:
         self.port = port
         self._process, self._database = process, database
         self._idle_bytes = self._resident_bytes()
@@ -55,7 +60,9 @@ class Subject:
         return machine.cpu_s(self._process.pid) if self._process else math.nan
 
     def grown_bytes(self) -> float:
-        """How much more it has in memory than before its first stream; not a number if there is no process."""
+        """How much more it has in memory than before its first stream; not a number if there is no
+        process.
+        """
         return self._resident_bytes() - self._idle_bytes
 
     def _resident_bytes(self) -> float:
@@ -68,9 +75,15 @@ class Subject:
         return sum(map(machine.cpu_s, machine.children(self._process.pid)))
 
     def settle(self) -> None:
-        """Wait until all that was journaled is in the log: it would be ingested during the next measurement."""
+        """Wait until all that was journaled is in the log: it would be ingested during the next
+        measurement.
+        """
         until_s = time.monotonic() + SETTLE_S
-        while self._database is not None and time.monotonic() < until_s and not _is_ingested(self._database):
+        while (
+            self._database is not None
+            and time.monotonic() < until_s
+            and not _is_ingested(self._database)
+        ):
             time.sleep(POLL_S)  # nothing else runs meanwhile
 
 
@@ -91,7 +104,10 @@ def _proxy(upstream_port: int, folder: Path) -> _Program:
 
 def _recording(upstream_port: int, folder: Path) -> _Program:
     database = folder / "recorder.db"
-    return _Program([sys.executable, "-m", "benchmarks.ours", str(upstream_port), str(database)], database=database)
+    return _Program(
+        [sys.executable, "-m", "benchmarks.ours", str(upstream_port), str(database)],
+        database=database,
+    )
 
 
 def _strict(upstream_port: int, folder: Path) -> _Program:
@@ -103,7 +119,9 @@ def _nginx(upstream_port: int, folder: Path) -> _Program:
     port = _free_port()
     configuration = folder / "nginx.conf"
     configuration.write_text(_NGINX.format(folder=folder, upstream_port=upstream_port, port=port))
-    return _Program([shutil.which("nginx") or "nginx", "-p", str(folder), "-c", str(configuration)], port)
+    return _Program(
+        [shutil.which("nginx") or "nginx", "-p", str(folder), "-c", str(configuration)], port
+    )
 
 
 def _mitmproxy(upstream_port: int, folder: Path) -> _Program:
@@ -138,7 +156,10 @@ def names(*, few: bool = False) -> list[str]:
     """What can be measured here, in the order of the table."""
     if few:
         return [DIRECT, "relay", "proxy", "recording"]
-    return [DIRECT, *(name for name in _PROGRAMS if shutil.which(_IF_INSTALLED.get(name, sys.executable)))]
+    return [
+        DIRECT,
+        *(name for name in _PROGRAMS if shutil.which(_IF_INSTALLED.get(name, sys.executable))),
+    ]
 
 
 @contextlib.asynccontextmanager
@@ -171,7 +192,9 @@ async def running(name: str, upstream_port: int, folder: Path) -> AsyncIterator[
 def _start(program: _Program) -> subprocess.Popen[bytes]:
     environment = {**os.environ, **(program.environment or {})}
     with machine.on_core(machine.MEASURED_CORE):
-        return subprocess.Popen(program.arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
+        return subprocess.Popen(
+            program.arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment
+        )
 
 
 async def _listens(port: int) -> None:

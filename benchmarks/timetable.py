@@ -1,7 +1,8 @@
 """A floor for replays: a server that sleeps and writes, `python -m benchmarks.timetable DATABASE`.
 
-It answers each request with the bytes of the recorded stream at their times, and knows nothing else: no HTTP but the
-chunked coding, no matching, no server framework. Prints its port; ends when its standard input does.
+It answers each request with the bytes of the recorded stream at their times, and knows nothing
+else: no HTTP but the chunked coding, no matching, no server framework. Prints its port; ends when
+its standard input does.
 """
 
 from __future__ import annotations
@@ -55,7 +56,9 @@ async def main(database: str) -> None:
     (recorded,) = await loader(database).answers([], [])
     loop = asyncio.get_running_loop()
     async with asyncio.TaskGroup() as tasks:
-        server = await loop.create_server(lambda: _Stream(recorded, tasks), "127.0.0.1", 0, backlog=1024)
+        server = await loop.create_server(
+            lambda: _Stream(recorded, tasks), "127.0.0.1", 0, backlog=1024
+        )
         print(server.sockets[0].getsockname()[1], flush=True)
         await until_stdin_ends()
         server.close()

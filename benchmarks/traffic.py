@@ -39,7 +39,11 @@ def make_id(number: int) -> str:
 
 
 def request_head(number: int) -> RequestHead:
-    headers = [("Host", "127.0.0.1:8787"), ("Content-Type", "application/json"), ("Accept", "text/event-stream")]
+    headers = [
+        ("Host", "127.0.0.1:8787"),
+        ("Content-Type", "application/json"),
+        ("Accept", "text/event-stream"),
+    ]
     return RequestHead(
         exchange_id=make_id(number),
         session_id=make_id(10_000 + number),

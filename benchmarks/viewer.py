@@ -1,4 +1,6 @@
-"""The viewer in a browser: how long a large session takes to open, and how frames come while one drags along it."""
+"""The viewer in a browser: how long a large session takes to open, and how frames come while one
+drags along it.
+"""
 
 from __future__ import annotations
 
@@ -74,7 +76,10 @@ def rounds(settings: Settings) -> list[Round]:
         return [{} for _ in range(settings.rounds)]
     with tempfile.TemporaryDirectory(prefix="recorder-bench-") as folder:
         path = Path(folder) / "recorder.db"
-        shapes = {f"{many:,} x {events:,}": (many, events) for many, events in _shapes(settings.viewer_events)}
+        shapes = {
+            f"{many:,} x {events:,}": (many, events)
+            for many, events in _shapes(settings.viewer_events)
+        }
         with Store(path) as store:
             for number, (name, (exchanges, events)) in enumerate(shapes.items()):
                 load(store, number, name, exchanges, events)
@@ -88,7 +93,9 @@ def _shapes(events: int) -> Iterator[tuple[int, int]]:
 
 
 def load(store: Store, number: int, name: str, exchanges: int, events: int) -> None:
-    """Put a session into a log: so many exchanges of so many events, each with a thought, a call and a text."""
+    """Put a session into a log: so many exchanges of so many events, each with a thought, a call
+    and a text.
+    """
     at_ns = traffic.STARTED_NS + number * 86_400 * 10**9
     session = Session(uuid7(at_ns, number.to_bytes(10, "big")), at_ns, name, "header", "{}", "live")
     with store.transaction():
@@ -105,7 +112,9 @@ def _exchange(session: Session, number: int, count: int) -> tuple[Exchange, list
     at_ns = session.created_ns + number * (count * EVENT_NS + PAUSE_NS)
     ids = (session.session_id, uuid7(at_ns, (number + 1).to_bytes(10, "big")))
     head = traffic.request_head(number)
-    exchange = Exchange(*ids, at_ns, "bench", "openai", "openai-responses", "POST", head.target, "codex")
+    exchange = Exchange(
+        *ids, at_ns, "bench", "openai", "openai-responses", "POST", head.target, "codex"
+    )
     capture = Capture(*ids, by_name(exchange.api), 0, row_root(exchange))
     events = capture.request(head, traffic.BODY, wire=traffic.BODY)
     events += capture.response(EVENT_NS, traffic.RESPONSE_HEAD)
@@ -115,22 +124,34 @@ def _exchange(session: Session, number: int, count: int) -> tuple[Exchange, list
 
 
 def frames(count: int) -> Sequence[bytes]:
-    """Return about so many frames of a response: a fifth of them a thought, then a call, then a text."""
-    thoughts, called = thought(*["Hm, so. "] * (count // 5)), call("get_weather", '{"city":"Paris"}', 1)
-    words = (f"word{number}{'.' if number % 12 == 11 else ''} " for number in range(count - count // 5 - 12))
+    """Return about so many frames of a response: a fifth of them a thought, then a call, then a
+    text.
+    """
+    thoughts, called = (
+        thought(*["Hm, so. "] * (count // 5)),
+        call("get_weather", '{"city":"Paris"}', 1),
+    )
+    words = (
+        f"word{number}{'.' if number % 12 == 11 else ''} "
+        for number in range(count - count // 5 - 12)
+    )
     return response(*thoughts, *called, *message(*words, index=2))
 
 
 async def _rounds(url: str, names: list[str], settings: Settings) -> list[Round]:
     found: list[Round] = []
     for _ in range(settings.rounds):
-        rows = {name: await _measure(url, name, settings) for name in random.sample(names, len(names))}
+        rows = {
+            name: await _measure(url, name, settings) for name in random.sample(names, len(names))
+        }
         found.append({name: rows[name] for name in names})
     return found
 
 
 async def _measure(url: str, name: str, settings: Settings) -> Row:
-    """Open the session in a new browser that has seen another page of the viewer, and drag along it."""
+    """Open the session in a new browser that has seen another page of the viewer, and drag along
+    it.
+    """
     async with launched() as browser:
         page = await _seen(browser, url)
         await page.add_init_script(_OPENED)
@@ -142,12 +163,16 @@ async def _measure(url: str, name: str, settings: Settings) -> Row:
         await devtools.send("Performance.enable")
         await page.evaluate(_FRAMES)
         await _drag(page)
-        taken = await page.evaluate("() => { window.frames_.stopped = true; return window.frames_ }")
+        taken = await page.evaluate(
+            "() => { window.frames_.stopped = true; return window.frames_ }"
+        )
         for figure, key in (("frame", "gaps"), ("work", "work")):
             row[f"{figure}_p50_ms"] = percentile(taken[key], 0.50)
             row[f"{figure}_p99_ms"] = percentile(taken[key], 0.99)
         metrics: list[dict[str, Any]] = (await devtools.send("Performance.getMetrics"))["metrics"]
-        row["heap_mb"] = next(each["value"] for each in metrics if each["name"] == "JSHeapUsedSize") / 1e6
+        row["heap_mb"] = (
+            next(each["value"] for each in metrics if each["name"] == "JSHeapUsedSize") / 1e6
+        )
     return row
 
 
@@ -163,7 +188,11 @@ async def _drag(page: Page) -> None:
     """Drag the playhead from the begin of the session to its end and back."""
     box = await page.locator('[data-page="player"] .lanes-plot').bounding_box()
     assert box is not None
-    left, y, width = box["x"] + box["width"] * 0.1, box["y"] + box["height"] / 2, box["width"] * 0.85
+    left, y, width = (
+        box["x"] + box["width"] * 0.1,
+        box["y"] + box["height"] / 2,
+        box["width"] * 0.85,
+    )
     await page.mouse.move(left, y)
     await page.mouse.down()
     for step in range(DRAG_STEPS + 1):

@@ -1,7 +1,8 @@
 """How Sphinx makes a site of the pages here and of those at the root: `make docs`.
 
-The pages are plain Markdown and can be read as they are; only `index.md` has directives. The source of the site is the
-root of the repository, so that a link from one page to another means here what it means there.
+The pages are plain Markdown and can be read as they are; only `index.md` has directives. The source
+of the site is the root of the repository, so that a link from one page to another means here what
+it means there.
 """
 
 from __future__ import annotations
@@ -27,12 +28,24 @@ version = release = installed("sse-recorder")
 extensions = ["myst_parser"]
 root_doc = "docs/index"
 include_patterns = ["docs/**", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"]
-# Folders that may have a hundred thousand files, and none of these pages: Sphinx walks through all others.
-exclude_patterns = [".*", "build", "dist", "recorder", "tests", "benchmarks", "migrations", "**/__pycache__"]
-myst_heading_anchors = 5  # so that page.md#a-heading leads where it leads on the site of a repository
+# Folders that may have a hundred thousand files, and none of these pages: Sphinx walks through all
+# others.
+exclude_patterns = [
+    ".*",
+    "build",
+    "dist",
+    "recorder",
+    "tests",
+    "benchmarks",
+    "migrations",
+    "**/__pycache__",
+]
+# so that page.md#a-heading leads where it leads on the site of a repository
+myst_heading_anchors = 5
 smartquotes = False  # an option keeps its two hyphens
 nitpicky = True
-suppress_warnings = ["misc.highlighting_failure"]  # dialects of SQL that Pygments does not know are shown as they are
+# dialects of SQL that Pygments does not know are shown as they are
+suppress_warnings = ["misc.highlighting_failure"]
 
 html_theme = "furo"
 html_title = "recorder"
@@ -42,11 +55,15 @@ html_show_copyright = False
 
 
 def _finish(app: Sphinx, failed: Exception | None) -> None:
-    """Add what only HTML in a page names, pictures and a session, and the page that leads to the first one."""
+    """Add what only HTML in a page names, pictures and a session, and the page that leads to the
+    first one.
+    """
     if failed is not None or app.builder.format != "html":
         return
     (app.outdir / "index.html").write_text(FIRST)
-    for file in (path for kind in ("svg", "webp", "html") for path in (ROOT / "docs").rglob(f"*.{kind}")):
+    for file in (
+        path for kind in ("svg", "webp", "html") for path in (ROOT / "docs").rglob(f"*.{kind}")
+    ):
         target = app.outdir / file.relative_to(ROOT)
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(file, target)

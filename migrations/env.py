@@ -1,5 +1,5 @@
-"""How Alembic reaches the database: on the connection that `recorder.store.maintain.migrate` hands it, or by a URL of
-its own.
+"""How Alembic reaches the database: on the connection that `recorder.store.maintain.migrate` hands
+it, or by a URL of its own.
 
 On the command line the URL is `-x db=URL-OR-PATH`, else `RECORDER_DB`, else the default database.
 """

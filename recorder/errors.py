@@ -41,7 +41,10 @@ class StoreBusyError(StoreError):
 
 
 class StoreLostError(StoreError):
-    """A database file that was deleted or replaced while it was open. Open it again and repeat the transaction."""
+    """A database file that was deleted or replaced while it was open.
+
+    Open it again and repeat the transaction.
+    """
 
 
 class StoreConflictError(StoreError):
@@ -55,19 +58,24 @@ class BucketError(RecorderError):
 class UpstreamError(RecorderError):
     """An upstream that could not be reached, or that broke off in mid-response.
 
-    `outcome` is the end of the exchange, a `recorder.model.events.Outcome`. `status` is for a client without a response
-    yet: 502, or 503 if it may retry. `close` is the Close frame that ended a WebSocket connection: code and reason.
+    `outcome` is the end of the exchange, a `recorder.model.events.Outcome`. `status` is for a
+    client without a response yet: 502, or 503 if it may retry. `close` is the Close frame that
+    ended a WebSocket connection: code and reason.
     """
 
-    def __init__(self, message: str, outcome: str, *, status: int = 502, close: tuple[int, str] | None = None) -> None:
+    def __init__(
+        self, message: str, outcome: str, *, status: int = 502, close: tuple[int, str] | None = None
+    ) -> None:
         super().__init__(message)
         self.outcome, self.status, self.close = outcome, status, close
 
 
 def missing_extra(what: str, extra: str) -> RecorderError:
-    """Return the error for what needs an extra that is not installed: the one place that says how to get it.
+    """Return the error for what needs an extra that is not installed: the one place that says how
+    to get it.
 
-    The name of the distribution is not registered while there is no release: what works is a checkout, or a wheel.
+    The name of the distribution is not registered while there is no release: what works is a
+    checkout, or a wheel.
     """
     return RecorderError(
         f"{what} needs the extra {extra}: run `pip install '.[{extra}]'` in a checkout of recorder, "

@@ -14,7 +14,8 @@ from pathlib import Path
 def save(path: Path, lines: Iterable[bytes]) -> None:
     """Replace a file by lines, as a whole or not at all. Raises `OSError`, and what `lines` raises.
 
-    Only the owner can read a new file, whatever the umask is, because it has conversations. Git does not keep that.
+    Only the owner can read a new file, whatever the umask is, because it has conversations. Git
+    does not keep that.
     """
     path = Path(os.path.realpath(path))  # a link stays one
     mode = stat.S_IMODE(path.stat().st_mode) if path.exists() else 0o600

@@ -1,10 +1,14 @@
-"""Parts of the program that are loaded when they are needed, and modules that are started in another interpreter.
+"""Parts of the program that are loaded when they are needed, and modules that are started in
+another interpreter.
 
 Rules of this file, for processes:
 
-* No module comes from the working directory, which may be a repository of somebody else: `-P`, and never `-m`.
-* The process runs the same program as its parent, also one that is not installed, or is installed elsewhere too.
-* The folder of the program is the last on the path: what stands beside it hides no module of Python.
+* No module comes from the working directory, which may be a repository of somebody else: `-P`, and
+  never `-m`.
+* The process runs the same program as its parent, also one that is not installed, or is installed
+  elsewhere too.
+* The folder of the program is the last on the path: what stands beside it hides no module of
+  Python.
 """
 
 from __future__ import annotations
@@ -27,9 +31,11 @@ def command_of(module: str, *arguments: str) -> list[str]:
 
 
 def load(place: str) -> Any:
-    """Return what `MODULE:NAME` names, or a `MODULE`: a part that few uses need, and that would slow the others' start.
+    """Return what `MODULE:NAME` names, or a `MODULE`: a part that few uses need, and that would
+    slow the others' start.
 
-    Nothing else imports modules of the program late. Each place is written as one text, in which a test finds it.
+    Nothing else imports modules of the program late. Each place is written as one text, in which a
+    test finds it.
     """
     module, _, name = place.partition(":")
     loaded = import_module(module)

@@ -4,7 +4,8 @@
     def test_weather(recorder_replay):
         client = OpenAI(base_url=recorder_replay.base_url("openai"), api_key="none")
 
-It is loaded in every test run where this package is installed: the fixture imports everything that it needs.
+It is loaded in every test run where this package is installed: the fixture imports everything that
+it needs.
 """
 
 from __future__ import annotations
@@ -54,11 +55,22 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default="max",
         help="A factor on the speed, if no marker has one.",
     )
-    parser.addini("recorder", "Whether every test is as with a marker of its module.", type="bool", default=False)
-    parser.addini("recorder_mode", "The mode of a run without --recorder-mode.", default="none")
-    parser.addini("recorder_cassette_dir", "The directory of cassettes, beside each test file.", default="cassettes")
     parser.addini(
-        "recorder_match", "A TOML file with a table [match], in place of recorder.toml beside the ini file.", default=""
+        "recorder",
+        "Whether every test is as with a marker of its module.",
+        type="bool",
+        default=False,
+    )
+    parser.addini("recorder_mode", "The mode of a run without --recorder-mode.", default="none")
+    parser.addini(
+        "recorder_cassette_dir",
+        "The directory of cassettes, beside each test file.",
+        default="cassettes",
+    )
+    parser.addini(
+        "recorder_match",
+        "A TOML file with a table [match], in place of recorder.toml beside the ini file.",
+        default="",
     )
     parser.addini(
         "recorder_redact",
@@ -66,35 +78,47 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         type="linelist",
         default=[],
     )
-    parser.addini("recorder_allow_network", "Allow replayed tests to reach other hosts.", type="bool", default=False)
+    parser.addini(
+        "recorder_allow_network",
+        "Allow replayed tests to reach other hosts.",
+        type="bool",
+        default=False,
+    )
     parser.addini(
         "recorder_verify",
         "The levels of `recorder diff` at which the mode verify compares. Default: shape.",
         type="args",
         default=[],
     )
-    parser.addini("recorder_upstream", "NAME=URL: the address to record from.", type="linelist", default=[])
+    parser.addini(
+        "recorder_upstream", "NAME=URL: the address to record from.", type="linelist", default=[]
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", MARKER)
     if (mode := config.getini("recorder_mode")) not in MODES:
-        raise pytest.UsageError(f"recorder_mode = {mode} is not a mode: use one of {', '.join(MODES)}.")
+        raise pytest.UsageError(
+            f"recorder_mode = {mode} is not a mode: use one of {', '.join(MODES)}."
+        )
     config.stash[_BEGAN_NS] = getattr(config, "workerinput", {}).get(_BEGAN, time.time_ns())
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Give tests with the marker, or all if the ini file says so, the fixture. Check the settings once, if a test needs
-    them: a run without such a test loads nothing for it.
+    """Give tests with the marker, or all if the ini file says so, the fixture.
 
-    A process of pytest-xdist cannot stop the run: there the tests fail one by one, with the same sentence.
+    Check the settings once, if a test needs them: a run without such a test loads nothing for it.
+
+    A process of pytest-xdist cannot stop the run: there the tests fail one by one, with the same
+    sentence.
     """
     is_for_all = config.getini("recorder")
     for item in items:
         if not isinstance(item, pytest.Function) or _FIXTURE in item.fixturenames:
             continue
         if is_for_all or item.get_closest_marker("recorder"):
-            # Before those which make a client. The list is shared by the tests of a function with parameters.
+            # Before those which make a client. The list is shared by the tests of a function with
+            # parameters.
             item.fixturenames = [_FIXTURE, *item.fixturenames]
             item.stash[_POINTS] = True
     is_worker = hasattr(config, "workerinput")
@@ -119,15 +143,20 @@ def pytest_runtest_makereport(
     report = yield
     if report.when == "call":
         item.stash[_PASSED] = report.passed
-        if report.failed and _REPLAY in item.stash and (message := item.stash[_REPLAY].explanation()):
+        if (
+            report.failed
+            and _REPLAY in item.stash
+            and (message := item.stash[_REPLAY].explanation())
+        ):
             report.sections.append(("recorder", message))
     return report
 
 
 @pytest.fixture
 def recorder_replay(request: pytest.FixtureRequest) -> Iterator[Replay]:
-    """Give the recordings that answer this test: `.base_url(name)`, `.transport()`, `.async_transport()`, `.requests`,
-    `.session`. An unrecorded request fails the test at its end, and so does an unused recording.
+    """Give the recordings that answer this test: `.base_url(name)`, `.transport()`,
+    `.async_transport()`, `.requests`, `.session`. An unrecorded request fails the test at its end,
+    and so does an unused recording.
     """
     config = request.config
     mode = config.getoption("recorder_mode") or config.getini("recorder_mode")

@@ -26,8 +26,8 @@ from tests.support import postgres
 from tests.support.empty_log import empty
 from tests.support.server import run
 
-# How long an example takes says something of the machine, and of what else runs on it. What fails is printed with what
-# repeats it.
+# How long an example takes says something of the machine, and of what else runs on it. What fails
+# is printed with what repeats it.
 settings.register_profile("recorder", deadline=None, max_examples=30, print_blob=True)
 settings.register_profile("thorough", deadline=None, max_examples=500, print_blob=True)
 settings.load_profile("recorder")
@@ -39,17 +39,24 @@ MEMORY_FREE = 4 * 2**30  # a run of the quick tests needs less than half of it
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Put temporary files where a new database needs an eighth of the time: in memory, if TMPDIR names no other place.
+    """Put temporary files where a new database needs an eighth of the time: in memory, if TMPDIR
+    names no other place.
 
-    And let HTTP clients trust one authority, even where SSL_CERT_FILE names the usual 150: each client of an SDK reads
-    all that it trusts when it is made, which takes 20 ms for those. No test connects to a host that they vouch for, but
-    a slow one by pip, which goes on trusting them.
+    And let HTTP clients trust one authority, even where SSL_CERT_FILE names the usual 150: each
+    client of an SDK reads all that it trusts when it is made, which takes 20 ms for those. No test
+    connects to a host that they vouch for, but a slow one by pip, which goes on trusting them.
 
-    And hear Ctrl-C, where a shell started this behind the line and let it ignore that: tests interrupt programs.
+    And hear Ctrl-C, where a shell started this behind the line and let it ignore that: tests
+    interrupt programs.
 
-    The processes of xdist inherit this. The tests of power cuts and of syncing see each sync that a program requests.
+    The processes of xdist inherit this. The tests of power cuts and of syncing see each sync that a
+    program requests.
     """
-    if "TMPDIR" not in os.environ and MEMORY.is_dir() and shutil.disk_usage(MEMORY).free >= MEMORY_FREE:
+    if (
+        "TMPDIR" not in os.environ
+        and MEMORY.is_dir()
+        and shutil.disk_usage(MEMORY).free >= MEMORY_FREE
+    ):
         tempfile.tempdir = os.environ["TMPDIR"] = str(MEMORY)
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -66,10 +73,11 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Collect tests without collecting garbage, and leave what is there then out of every collection of garbage.
+    """Collect tests without collecting garbage, and leave what is there then out of every
+    collection of garbage.
 
-    Modules and 16,000 tests are some millions of objects that stay to the end: looking through them again and again
-    was an eighth of the processor time of a whole run.
+    Modules and 16,000 tests are some millions of objects that stay to the end: looking through them
+    again and again was an eighth of the processor time of a whole run.
     """
     gc.disable()
     try:
@@ -81,7 +89,9 @@ def pytest_collection() -> Generator[None, object, object]:
 
 @pytest.fixture
 def seed() -> int:
-    """Another one each time; that of a failure is in what the failure prints, and may be given to repeat it."""
+    """Another one each time; that of a failure is in what the failure prints, and may be given to
+    repeat it.
+    """
     chosen = int(os.environ.get("RECORDER_SEED", random.randrange(2**32)))
     sys.stdout.write(f"RECORDER_SEED={chosen}\n")
     return chosen
@@ -96,7 +106,8 @@ class Demo(NamedTuple):
 
 @pytest.fixture(scope="session")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Demo:
-    """The demo, once for all tests, those in other processes of xdist included: it takes ten seconds.
+    """The demo, once for all tests, those in other processes of xdist included: it takes ten
+    seconds.
 
     Its database is not to be written: `demo_db` is a copy.
     """
@@ -151,7 +162,9 @@ def postgres_database(postgres_server: postgres.Server, postgres_template: str) 
 
 
 @pytest.fixture(scope="module", params=["sqlite", "postgresql"])
-def shared_database(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[URL]:
+def shared_database(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[URL]:
     """An empty log of each engine, for all tests of a module."""
     if request.param == "sqlite":
         yield database_url(empty(tmp_path_factory.mktemp("shared") / "log.db"))
@@ -171,7 +184,9 @@ def sqlite_database(tmp_path: Path) -> URL:
 @pytest.fixture(params=["sqlite", "postgresql"])
 def database(request: pytest.FixtureRequest) -> URL:
     """An empty log of each engine, for what the engines do each in its own way."""
-    url: URL = request.getfixturevalue("sqlite_database" if request.param == "sqlite" else "postgres_database")
+    url: URL = request.getfixturevalue(
+        "sqlite_database" if request.param == "sqlite" else "postgres_database"
+    )
     return url
 
 

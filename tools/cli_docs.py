@@ -49,11 +49,25 @@ def help_of(name: str, command: click.Command, summary: str) -> CommandHelp:
     # Click keeps the help option that it makes first: it has the names that it has in the program.
     with click.Context(command, info_name=name, **recorder.context_settings) as ctx:
         usage = " ".join([name, *command.collect_usage_pieces(ctx)])
-        records = [each.get_help_record(ctx) for each in command.params if isinstance(each, click.Option)]
-        below = list(commands_of(command, ctx)) if isinstance(command, click.Group) and command is not recorder else []
-        commands = [help_of(f"{name} {each}", sub, sub.get_short_help_str(limit=1_000)) for each, sub in below]
+        records = [
+            each.get_help_record(ctx) for each in command.params if isinstance(each, click.Option)
+        ]
+        below = (
+            list(commands_of(command, ctx))
+            if isinstance(command, click.Group) and command is not recorder
+            else []
+        )
+        commands = [
+            help_of(f"{name} {each}", sub, sub.get_short_help_str(limit=1_000))
+            for each, sub in below
+        ]
     return CommandHelp(
-        name, summary, usage, list(paragraphs(command.help)), [each for each in records if each], commands
+        name,
+        summary,
+        usage,
+        list(paragraphs(command.help)),
+        [each for each in records if each],
+        commands,
     )
 
 
@@ -93,7 +107,9 @@ def every_verb() -> list[CommandHelp]:
 def with_code(text: str) -> str:
     """A text in which words that a shell gets are code, and nothing else is markup."""
     return "".join(
-        part if part.startswith("`") else _OPTION.sub(r"`\g<0>`", re.sub(r"[*\\]|<(?=[\w/!?])", r"\\\g<0>", part))
+        part
+        if part.startswith("`")
+        else _OPTION.sub(r"`\g<0>`", re.sub(r"[*\\]|<(?=[\w/!?])", r"\\\g<0>", part))
         for part in re.split(r"(`[^`]*`)", text)
     )
 
@@ -103,7 +119,9 @@ _OPTION = re.compile(r"(?<![\w/-])--?[a-z][\w-]*(?:=\S*\w)?")
 
 def page() -> str:
     """The text of the page."""
-    return "\n".join([*_opening(), *(line for each in every_verb() for line in _section(each, "##"))])
+    return "\n".join(
+        [*_opening(), *(line for each in every_verb() for line in _section(each, "##"))]
+    )
 
 
 def _opening() -> Iterator[str]:
@@ -139,7 +157,11 @@ def _section(command: CommandHelp, level: str) -> Iterator[str]:
 def _body(command: CommandHelp) -> Iterator[str]:
     yield from ("```text", command.usage, "```", "")
     for paragraph in command.paragraphs:
-        yield from ("```text", paragraph.text, "```") if paragraph.is_example else _wrapped(with_code(paragraph.text))
+        yield from (
+            ("```text", paragraph.text, "```")
+            if paragraph.is_example
+            else _wrapped(with_code(paragraph.text))
+        )
         yield ""
     for names, text in command.options:
         yield from _wrapped(f"* `{names}`: {with_code(_spaced(text))}", "  ")
@@ -153,4 +175,6 @@ def _spaced(text: str) -> str:
 
 def _wrapped(text: str, indent: str = "") -> list[str]:
     """Lines of a paragraph; none begins with what would be markup there."""
-    return textwrap.wrap(text, WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+    return textwrap.wrap(
+        text, WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+    )

@@ -1,4 +1,6 @@
-"""The cook-book: questions, the SQL that answers them, and its rows on the demo; `tools.reference` writes it."""
+"""The cook-book: questions, the SQL that answers them, and its rows on the demo; `tools.reference`
+writes it.
+"""
 
 from __future__ import annotations
 
@@ -17,10 +19,15 @@ from tools import demo
 ENGINES = {"sqlite": "In a file", "postgresql": "On PostgreSQL", "duckdb": "In DuckDB"}
 
 
-def shown_rows(entry: Question, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[list[str]]:
+def shown_rows(
+    entry: Question, columns: Sequence[str], rows: Sequence[Sequence[Any]]
+) -> list[list[str]]:
     """Return the rows as the page has them."""
     return [
-        ["…" if name in entry.differing else _cell(value) for name, value in zip(columns, row, strict=True)]
+        [
+            "…" if name in entry.differing else _cell(value)
+            for name, value in zip(columns, row, strict=True)
+        ]
         for row in rows
     ]
 
@@ -28,14 +35,20 @@ def shown_rows(entry: Question, columns: Sequence[str], rows: Sequence[Sequence[
 def _cell(value: Any) -> str:
     if value is None:
         return "NULL"
-    return f"{value:g}" if isinstance(value, float) else str(value).replace("|", "\\|").replace("\n", " ")
+    return (
+        f"{value:g}"
+        if isinstance(value, float)
+        else str(value).replace("|", "\\|").replace("\n", " ")
+    )
 
 
 Results = Mapping[str, tuple[Sequence[str], Sequence[Sequence[Any]]]]
 """The columns and rows of each question."""
 
 
-def results(ask: Callable[[str], tuple[Sequence[str], Sequence[Sequence[Any]]]], engine: str) -> Results:
+def results(
+    ask: Callable[[str], tuple[Sequence[str], Sequence[Sequence[Any]]]], engine: str
+) -> Results:
     """Return what a database answers; `ask` returns the columns and rows of SQL."""
     return {entry.question: ask(entry.written(engine)) for entry in COOKBOOK}
 
@@ -76,4 +89,6 @@ def written(found: Results) -> str:
 def _queries(entry: Question) -> list[str]:
     if isinstance(entry.sql, str):
         return [f"```sql\n{entry.sql}\n```\n"]
-    return [f"{place}:\n\n```sql\n{entry.written(engine)}\n```\n" for engine, place in ENGINES.items()]
+    return [
+        f"{place}:\n\n```sql\n{entry.written(engine)}\n```\n" for engine, place in ENGINES.items()
+    ]

@@ -1,4 +1,5 @@
-"""Prints what the tests of a run reached, by folder of `recorder/`: `python -m tools.coverage_table < coverage.json`.
+"""Prints what the tests of a run reached, by folder of `recorder/`:
+`python -m tools.coverage_table < coverage.json`.
 
 `coverage json` writes what it reads; `make coverage` runs both.
 """
@@ -39,7 +40,9 @@ def _percent(part: int, whole: int) -> str:
 
 
 def table(report: Mapping[str, Any]) -> str:
-    """Return the table for a report of `coverage json`: a line for each folder, and the files beside them in one."""
+    """Return the table for a report of `coverage json`: a line for each folder, and the files
+    beside them in one.
+    """
     folders: dict[str, Reached] = defaultdict(Reached)
     whole = Reached()
     for path, file in report["files"].items():

@@ -1,4 +1,6 @@
-"""A recording of the demo, for pages that show what is in one, and its session as a file that plays."""
+"""A recording of the demo, for pages that show what is in one, and its session as a file that
+plays.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,10 @@ from tempfile import TemporaryDirectory
 
 @cache
 def database() -> Path:
-    """Record the demo, once for a process. Return the database, which is gone when the process ends."""
+    """Record the demo, once for a process.
+
+    Return the database, which is gone when the process ends.
+    """
     folder = TemporaryDirectory()
     atexit.register(folder.cleanup)
     path = Path(folder.name) / "demo.db"
@@ -26,5 +31,7 @@ def session_file() -> str:
 
 
 def _recorder(*words: str) -> str:
-    ran = subprocess.run([sys.executable, "-m", "recorder", *words], check=True, capture_output=True, text=True)
+    ran = subprocess.run(
+        [sys.executable, "-m", "recorder", *words], check=True, capture_output=True, text=True
+    )
     return ran.stdout

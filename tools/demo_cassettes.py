@@ -1,8 +1,10 @@
-"""The cassettes that `recorder demo` answers from, recorded again: `python -m tools.demo_cassettes`, three minutes.
+"""The cassettes that `recorder demo` answers from, recorded again:
+`python -m tools.demo_cassettes`, three minutes.
 
-With names of formats only their cassettes are written. The scripted provider of the tests is asked, at its own pace,
-what `recorder demo` asks, then a question for each of the keywords that `recorder.demo` knows, and then what `recorder
-probe` asks. Each wire format gets what speaks it, in the folder of its dialect.
+With names of formats only their cassettes are written. The scripted provider of the tests is asked,
+at its own pace, what `recorder demo` asks, then a question for each of the keywords that
+`recorder.demo` knows, and then what `recorder probe` asks. Each wire format gets what speaks it, in
+the folder of its dialect.
 """
 
 from __future__ import annotations
@@ -34,18 +36,28 @@ from tests.support.rows import make_session
 Json = dict[str, Any]
 
 WEATHER = "What is the weather like in Paris and in Zürich?"
-ASKED = ("What is a stream?", WEATHER, "What is the search about?", "What is it? Do refuse.", "Please fail.")
+ASKED = (
+    "What is a stream?",
+    WEATHER,
+    "What is the search about?",
+    "What is it? Do refuse.",
+    "Please fail.",
+)
 REFUSED = ("This is over the rate limit.", "This is unauthorized.", "This is a bad request.")
 SLOW, SHELL, DELEGATE = "Be slow, please.", "Use the shell.", "Please delegate."
 RESULTS = {"Go on.": ["18 °C, clear", "18 °C, clear"], SHELL: ["forty-two bottles"]}
 AGENT_TOOLS: Mapping[str, Mapping[str, Sequence[str]]] = {
-    "openai-responses": {SHELL: ("exec_command", "shell", "functions.exec", "bash"), DELEGATE: ("task",)},
+    "openai-responses": {
+        SHELL: ("exec_command", "shell", "functions.exec", "bash"),
+        DELEGATE: ("task",),
+    },
     "openai-chat": {SHELL: ("bash", "run_shell_command"), DELEGATE: ("task",)},
     "anthropic": {SHELL: ("Bash", "bash"), DELEGATE: ("Agent", "Task", "task")},
     "gemini": {SHELL: ("run_shell_command", "bash"), DELEGATE: ("task",)},
     "gemini-interactions": {SHELL: ("run_shell_command", "bash"), DELEGATE: ("task",)},
 }
-OTHERS: Sequence[tuple[str, str, Mapping[str, str], str]] = (  # what clients ask beside their questions
+# what clients ask beside their questions
+OTHERS: Sequence[tuple[str, str, Mapping[str, str], str]] = (
     ("GET", "/v1/models", {}, "openai-responses"),
     ("GET", "/v1/models", {"anthropic-version": "2023-06-01"}, "anthropic"),
     ("GET", "/v1beta/models", {}, "gemini"),
@@ -93,7 +105,11 @@ def _responses(question: Question) -> tuple[str, Json]:
 def _namespaced(name: str) -> Json:
     space, _, inner = name.rpartition(".")
     tool = {"type": "custom" if space else "function", "name": inner}
-    return {"type": "namespace", "name": space, "tools": [tool]} if space else {**tool, "parameters": {}}
+    return (
+        {"type": "namespace", "name": space, "tools": [tool]}
+        if space
+        else {**tool, "parameters": {}}
+    )
 
 
 def _chat(question: Question) -> tuple[str, Json]:
@@ -111,7 +127,11 @@ def _chat(question: Question) -> tuple[str, Json]:
         "model": "gpt-demo",
         "messages": [{"role": "user", "content": question.text}, *called, *results],
         **({"tools": [tool]} if question.tool else {}),
-        **({"stream": True, "stream_options": {"include_usage": True}} if question.is_streamed else {}),
+        **(
+            {"stream": True, "stream_options": {"include_usage": True}}
+            if question.is_streamed
+            else {}
+        ),
     }
 
 
@@ -120,12 +140,20 @@ def _messages(question: Question) -> tuple[str, Json]:
     for number, result in enumerate(question.results):
         calls.append({"type": "tool_use", "id": f"toolu_{number}", "name": "get", "input": {}})
         results.append({"type": "tool_result", "tool_use_id": f"toolu_{number}", "content": result})
-    turn = [{"role": "assistant", "content": calls}, {"role": "user", "content": results}] if calls else []
+    turn = (
+        [{"role": "assistant", "content": calls}, {"role": "user", "content": results}]
+        if calls
+        else []
+    )
     return "/v1/messages", {
         "model": "claude-demo",
         "max_tokens": 1024,
         "messages": [{"role": "user", "content": question.text}, *turn],
-        **({"tools": [{"name": question.tool, "input_schema": {"type": "object"}}]} if question.tool else {}),
+        **(
+            {"tools": [{"name": question.tool, "input_schema": {"type": "object"}}]}
+            if question.tool
+            else {}
+        ),
         **({"stream": True} if question.is_streamed else {}),
     }
 
@@ -139,16 +167,31 @@ def _gemini(question: Question) -> tuple[str, Json]:
     method = "streamGenerateContent?alt=sse" if question.is_streamed else "generateContent"
     return f"/v1beta/models/gemini-demo:{method}", {
         "contents": [{"role": "user", "parts": [{"text": question.text}]}, *turn],
-        **({"tools": [{"functionDeclarations": [{"name": question.tool}]}]} if question.tool else {}),
+        **(
+            {"tools": [{"functionDeclarations": [{"name": question.tool}]}]}
+            if question.tool
+            else {}
+        ),
     }
 
 
 def _interactions(question: Question) -> tuple[str, Json]:
-    steps: list[Json] = [{"type": "user_input", "content": [{"type": "text", "text": question.text}]}]
+    steps: list[Json] = [
+        {"type": "user_input", "content": [{"type": "text", "text": question.text}]}
+    ]
     for number, _ in enumerate(question.results):
-        steps.append({"type": "function_call", "id": f"call_{number}", "name": "get", "arguments": {}})
+        steps.append(
+            {"type": "function_call", "id": f"call_{number}", "name": "get", "arguments": {}}
+        )
     for number, result in enumerate(question.results):
-        steps.append({"type": "function_result", "call_id": f"call_{number}", "name": "get", "result": result})
+        steps.append(
+            {
+                "type": "function_result",
+                "call_id": f"call_{number}",
+                "name": "get",
+                "result": result,
+            }
+        )
     return "/v1beta/interactions", {
         "model": "gemini-demo",
         "input": steps if question.results else question.text,
@@ -159,18 +202,30 @@ def _interactions(question: Question) -> tuple[str, Json]:
 
 def _ollama(question: Question) -> tuple[str, Json]:
     called = [{"function": {"name": "get", "arguments": {}}} for _ in question.results]
-    results = [{"role": "tool", "tool_name": "get", "content": result} for result in question.results]
+    results = [
+        {"role": "tool", "tool_name": "get", "content": result} for result in question.results
+    ]
     turn = [{"role": "assistant", "content": "", "tool_calls": called}] if called else []
     messages = [{"role": "user", "content": question.text}, *turn, *results]
-    return "/ollama/api/chat", {"model": "qwen-demo", "messages": messages, "stream": question.is_streamed}
+    return "/ollama/api/chat", {
+        "model": "qwen-demo",
+        "messages": messages,
+        "stream": question.is_streamed,
+    }
 
 
 def _converse(question: Question) -> tuple[str, Json]:
     calls, results = [], []
     for number, result in enumerate(question.results):
         calls.append({"toolUse": {"toolUseId": f"tooluse_{number}", "name": "get", "input": {}}})
-        results.append({"toolResult": {"toolUseId": f"tooluse_{number}", "content": [{"text": result}]}})
-    turn = [{"role": "assistant", "content": calls}, {"role": "user", "content": results}] if calls else []
+        results.append(
+            {"toolResult": {"toolUseId": f"tooluse_{number}", "content": [{"text": result}]}}
+        )
+    turn = (
+        [{"role": "assistant", "content": calls}, {"role": "user", "content": results}]
+        if calls
+        else []
+    )
     method = "converse-stream" if question.is_streamed else "converse"
     messages = [{"role": "user", "content": [{"text": question.text}]}, *turn]
     return f"/bedrock/model/claude-demo/{method}", {"messages": messages}
@@ -200,8 +255,13 @@ FORMATS: Mapping[str, Callable[[Question], tuple[str, Json]]] = {
 
 
 async def ask_all(base_url: str, api: str) -> None:
-    """Ask what `recorder demo` has not asked yet, all at once but for the order in which they begin."""
-    async with httpx.AsyncClient(base_url=base_url, timeout=120) as client, asyncio.TaskGroup() as tasks:
+    """Ask what `recorder demo` has not asked yet, all at once but for the order in which they
+    begin.
+    """
+    async with (
+        httpx.AsyncClient(base_url=base_url, timeout=120) as client,
+        asyncio.TaskGroup() as tasks,
+    ):
         asked = [FORMATS[api](question) for question in questions(api)]
         for path, body in [*asked, *_variants(api)]:
             tasks.create_task(client.post(path, json=body))
@@ -216,14 +276,22 @@ OF_HOSTED = (ASKED[0], WEATHER, "What is the search about?", "Please fail.", *RE
 
 
 async def ask_openai_agents(client: httpx.AsyncClient) -> None:
-    """Make a session for each question, go on with results where it waits for some, and follow one that is there."""
+    """Make a session for each question, go on with results where it waits for some, and follow one
+    that is there.
+    """
     path = "/v1/agents/sessions"
     for text in OF_HOSTED:
         body = {"agent": {"model": "gpt-demo"}, "environment": {"type": "none"}, "input": text}
         if text in REFUSED:
             await client.post(path, json=body)
         events = events_in((await client.post(path, json={**body, "stream": True})).content)
-        calls = objects([each.get("item") for each in events if each.get("type") == "agent.session.turn.item.done"])
+        calls = objects(
+            [
+                each.get("item")
+                for each in events
+                if each.get("type") == "agent.session.turn.item.done"
+            ]
+        )
         results = [
             {
                 "type": "agent.session.input.tool_result",
@@ -255,7 +323,9 @@ async def ask_anthropic_sessions(client: httpx.AsyncClient) -> None:
         events = f"{path}/{made.json()['id']}/events"
         if not text:
             await client.post(events, json={"events": [asked]})
-        stream = events_in((await client.get(f"{events}/stream?event_deltas[]=agent.message")).content)
+        stream = events_in(
+            (await client.get(f"{events}/stream?event_deltas[]=agent.message")).content
+        )
         results = [
             {
                 "type": "user.custom_tool_result",
@@ -285,14 +355,34 @@ async def ask_hosted(base_url: str, api: str) -> None:
 NOT_PROBED = frozenset({"text", "stop", "resume"})
 """Cases of `recorder probe` that the answer to any question passes."""
 
-NOT_PROBED_OF_HOSTED = {"openai-agents": frozenset({"stop"}), "anthropic-sessions": frozenset({"session", "stop"})}
-"""They follow no stream to its end: a question that is like them would be answered by a session without one."""
+NOT_PROBED_OF_HOSTED = {
+    "openai-agents": frozenset({"stop"}),
+    "anthropic-sessions": frozenset({"session", "stop"}),
+}
+"""They follow no stream to its end: a question that is like them would be answered by a session
+without one.
+"""
 
 
 async def probe(base_url: str, api: str, path: Path) -> None:
     left_out = NOT_PROBED_OF_HOSTED.get(api, NOT_PROBED)
-    cases = [f"--only={case.name}" for case in APIS[api].cases if not (case.needs_key or case.name in left_out)]
-    words = [sys.executable, "-m", "recorder", "probe", base_url, "--api", api, "--db", str(path), *cases]
+    cases = [
+        f"--only={case.name}"
+        for case in APIS[api].cases
+        if not (case.needs_key or case.name in left_out)
+    ]
+    words = [
+        sys.executable,
+        "-m",
+        "recorder",
+        "probe",
+        base_url,
+        "--api",
+        api,
+        "--db",
+        str(path),
+        *cases,
+    ]
     await (await asyncio.create_subprocess_exec(*words)).wait()
 
 
@@ -321,7 +411,9 @@ async def record(path: Path, chosen: Collection[str]) -> Mapping[str, list[Recor
 
 
 def _format_of(session: str, api: str) -> str:
-    """The format whose cassette an exchange goes into; a connection over WebSocket goes where its turns go."""
+    """The format whose cassette an exchange goes into; a connection over WebSocket goes where its
+    turns go.
+    """
     if session in FORMATS or session in HOSTED:
         return session
     return api if api in FORMATS or api in HOSTED else "openai-responses"

@@ -1,7 +1,8 @@
-"""What the JSON Schemas that `--schema` prints have promised: `python -m tools.landed_schemas` adds what is new.
+"""What the JSON Schemas that `--schema` prints have promised: `python -m tools.landed_schemas` adds
+what is new.
 
-A line for each property: its path, its types, and `!` if it is always there. A line stays for good, because a program
-may rely on it.
+A line for each property: its path, its types, and `!` if it is always there. A line stays for good,
+because a program may rely on it.
 """
 
 from __future__ import annotations

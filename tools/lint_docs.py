@@ -21,5 +21,9 @@ def page() -> str:
 
 def _section(rule: Rule) -> str:
     row = rule_row(rule)
-    profiles = "all profiles" if len(rule.profiles) == len(PROFILES) else ", ".join(f"`{p}`" for p in row["profiles"])
+    profiles = (
+        "all profiles"
+        if len(rule.profiles) == len(PROFILES)
+        else ", ".join(f"`{p}`" for p in row["profiles"])
+    )
     return f"## {rule.id}\n\n**{rule.meaning}** ({rule.severity}; {profiles})\n\n{rule.why}\n\n*{rule.source}*\n"

@@ -1,10 +1,13 @@
-"""A gateway that nobody here wrote: LiteLLM's proxy in front of the demo upstream, proved by `recorder probe`.
+"""A gateway that nobody here wrote: LiteLLM's proxy in front of the demo upstream, proved by
+`recorder probe`.
 
-`python -m tools.litellm_probe [ROUTE...]` installs it into the cache of `tools.real_clients`, starts it and the demo,
-and prints the report of each route; a minute, once it is installed. With `--write` the reports in `tests/data/litellm`
-are replaced. `docs/probe-litellm.md` explains them by hand.
+`python -m tools.litellm_probe [ROUTE...]` installs it into the cache of `tools.real_clients`,
+starts it and the demo, and prints the report of each route; a minute, once it is installed. With
+`--write` the reports in `tests/data/litellm` are replaced. `docs/probe-litellm.md` explains them by
+hand.
 
-A route is an API that LiteLLM offers, and another that it asks: what it translates is what can go wrong.
+A route is an API that LiteLLM offers, and another that it asks: what it translates is what can go
+wrong.
 """
 
 from __future__ import annotations
@@ -36,7 +39,9 @@ REPORT_S = 600.0
 
 
 class Route(NamedTuple):
-    """What a client speaks, and the provider that LiteLLM asks for it: the name of a model of `_models`."""
+    """What a client speaks, and the provider that LiteLLM asks for it: the name of a model of
+    `_models`.
+    """
 
     api: str
     backend: str
@@ -58,7 +63,11 @@ def report_of(name: str) -> Path:
 def _models(demo: str) -> list[dict[str, Any]]:
     """The models of LiteLLM's config, by the API that is asked for them."""
     params: dict[str, dict[str, Any]] = {
-        "chat": {"model": "openai/gpt-5.5", "api_base": f"{demo}/v1", "use_chat_completions_api": True},
+        "chat": {
+            "model": "openai/gpt-5.5",
+            "api_base": f"{demo}/v1",
+            "use_chat_completions_api": True,
+        },
         "anthropic": {"model": "anthropic/claude-opus-5", "api_base": demo},
     }
     return [
@@ -68,7 +77,10 @@ def _models(demo: str) -> list[dict[str, Any]]:
 
 
 def config(demo: str) -> str:
-    """LiteLLM's config; it is YAML, and so is JSON. After an error a model is asked again at once."""
+    """LiteLLM's config; it is YAML, and so is JSON.
+
+    After an error a model is asked again at once.
+    """
     settings = {
         "model_list": _models(demo),
         "general_settings": {"master_key": KEY},
@@ -78,7 +90,9 @@ def config(demo: str) -> str:
 
 
 @contextlib.contextmanager
-def _started(*words: str | Path, log: Path, home: Path, env: Mapping[str, str]) -> Iterator[subprocess.Popen[str]]:
+def _started(
+    *words: str | Path, log: Path, home: Path, env: Mapping[str, str]
+) -> Iterator[subprocess.Popen[str]]:
     with log.open("w") as errors:
         process = subprocess.Popen(
             [str(word) for word in words],
@@ -110,8 +124,17 @@ def gateway(folder: Path) -> Iterator[str]:
     with _started(*provider, log=folder / "demo.log", home=folder, env=path) as demo:
         assert demo.stdout is not None
         (folder / "config.yaml").write_text(config(demo.stdout.readline().strip()))
-        words = (program, "--config", folder / "config.yaml", "--host", "127.0.0.1", "--port", str(port))
-        env = {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "PATH": installing.path(PACKAGES)}  # it asks nobody for prices
+        words = (
+            program,
+            "--config",
+            folder / "config.yaml",
+            "--host",
+            "127.0.0.1",
+            "--port",
+            str(port),
+        )
+        # it asks nobody for prices
+        env = {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "PATH": installing.path(PACKAGES)}
         with _started(*words, log=folder / "litellm.log", home=folder, env=env) as litellm:
             base = f"http://127.0.0.1:{port}"
             _wait(litellm, f"{base}/health/liveliness", folder / "litellm.log")
@@ -130,7 +153,16 @@ def _wait(process: subprocess.Popen[str], url: str, log: Path) -> None:
 
 def report(base: str, route: Route, folder: Path) -> str:
     """What `recorder probe` prints of a route."""
-    words = ("probe", base, "--api", route.api, "--model", route.backend, "--key-env", "GATEWAY_KEY")
+    words = (
+        "probe",
+        base,
+        "--api",
+        route.api,
+        "--model",
+        route.backend,
+        "--key-env",
+        "GATEWAY_KEY",
+    )
     done = subprocess.run(
         [sys.executable, "-m", "recorder", *words, "--db", str(folder / "probe.db")],
         env={**environment(folder), "PYTHONPATH": str(ROOT), "GATEWAY_KEY": KEY},
@@ -144,10 +176,17 @@ def report(base: str, route: Route, folder: Path) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tools.litellm_probe", description=__doc__)
-    parser.add_argument("names", metavar="ROUTE", nargs="*", help=f"of {', '.join(ROUTES)}; default: all")
-    parser.add_argument("--write", action="store_true", help="replace the reports in tests/data/litellm")
+    parser.add_argument(
+        "names", metavar="ROUTE", nargs="*", help=f"of {', '.join(ROUTES)}; default: all"
+    )
+    parser.add_argument(
+        "--write", action="store_true", help="replace the reports in tests/data/litellm"
+    )
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory(dir=os.environ.get("TMPDIR")) as folder, gateway(Path(folder)) as base:
+    with (
+        tempfile.TemporaryDirectory(dir=os.environ.get("TMPDIR")) as folder,
+        gateway(Path(folder)) as base,
+    ):
         for name in options.names or ROUTES:
             text = report(base, ROUTES[name], Path(folder))
             sys.stdout.write(f"<!-- report of {name} -->\n\n```text\n{text}```\n\n")

@@ -1,10 +1,11 @@
 """The man pages, made of what `--help` says: `python -m tools.man_pages FOLDER` writes them.
 
-A page for the program and one for each verb, in the macros of man(7), with nothing in them that changes with a day. The
-build of the wheel runs this, so it imports nothing but the program.
+A page for the program and one for each verb, in the macros of man(7), with nothing in them that
+changes with a day. The build of the wheel runs this, so it imports nothing but the program.
 
-Not by click-man (0.6 was tried): it escapes neither a backslash nor a dot at the beginning of a line, sets examples as
-prose, has no exit status, and finds no command of a group that loads its commands when they are called.
+Not by click-man (0.6 was tried): it escapes neither a backslash nor a dot at the beginning of a
+line, sets examples as prose, has no exit status, and finds no command of a group that loads its
+commands when they are called.
 """
 
 from __future__ import annotations
@@ -18,12 +19,29 @@ from recorder.commands.verbs import VERBS
 from tools import cli_docs
 from tools.cli_docs import EXIT_CODES, CommandHelp, Paragraph
 
-_SPECIAL = {"\\": r"\[rs]", "-": r"\-", "'": r"\[aq]", "^": r"\[ha]", "~": r"\[ti]", '"': r"\[dq]", "`": r"\[ga]"}
+_SPECIAL = {
+    "\\": r"\[rs]",
+    "-": r"\-",
+    "'": r"\[aq]",
+    "^": r"\[ha]",
+    "~": r"\[ti]",
+    '"': r"\[dq]",
+    "`": r"\[ga]",
+}
 
 FILES = (
-    ("recorder.toml", "Settings, in the current folder; they win over those of the user. See recorder-trust(1)."),
-    ("~/.config/recorder/recorder.toml", "Settings of the user. On macOS in ~/Library/Application Support."),
-    ("~/.local/share/recorder/recorder.db", "The usual database: `recorder db path` prints its place."),
+    (
+        "recorder.toml",
+        "Settings, in the current folder; they win over those of the user. See recorder-trust(1).",
+    ),
+    (
+        "~/.config/recorder/recorder.toml",
+        "Settings of the user. On macOS in ~/Library/Application Support.",
+    ),
+    (
+        "~/.local/share/recorder/recorder.db",
+        "The usual database: `recorder db path` prints its place.",
+    ),
 )
 ENVIRONMENT = (
     ("RECORDER_DB", "The database: a path or a SQLAlchemy URL."),
@@ -55,7 +73,12 @@ def _program() -> Iterator[str]:
 def _verb(command: CommandHelp) -> Iterator[str]:
     yield from _heading(command)
     for each in command.commands:
-        yield from (f".SS {escaped(each.name)}", *_synopsis(each), *_description(each.paragraphs), *_options(each))
+        yield from (
+            f".SS {escaped(each.name)}",
+            *_synopsis(each),
+            *_description(each.paragraphs),
+            *_options(each),
+        )
     yield from _exit_status()
     yield from (".SH SEE ALSO", r"\fBrecorder\fR(1)")
 
@@ -65,7 +88,12 @@ def _heading(command: CommandHelp) -> Iterator[str]:
     yield from (rf'.TH "{title.upper()}" 1 "" "recorder" "recorder"', ".nh", ".ad l", ".SH NAME")
     summary = command.summary[0].lower() + command.summary[1:].rstrip(".")
     yield rf"{title} \- {formatted(summary)}"
-    yield from (".SH SYNOPSIS", *_synopsis(command), ".SH DESCRIPTION", *_description(command.paragraphs))
+    yield from (
+        ".SH SYNOPSIS",
+        *_synopsis(command),
+        ".SH DESCRIPTION",
+        *_description(command.paragraphs),
+    )
     if command.options:
         yield from (".SH OPTIONS", *_options(command))
     if command.commands:
@@ -80,7 +108,13 @@ def _description(paragraphs: list[Paragraph]) -> Iterator[str]:
     for paragraph in paragraphs:
         yield ".PP"
         if paragraph.is_example:
-            yield from (".EX", ".RS 4", *(escaped(line) for line in paragraph.text.splitlines()), ".RE", ".EE")
+            yield from (
+                ".EX",
+                ".RS 4",
+                *(escaped(line) for line in paragraph.text.splitlines()),
+                ".RE",
+                ".EE",
+            )
         else:
             yield formatted(paragraph.text)
 
@@ -99,12 +133,17 @@ def _exit_status() -> Iterator[str]:
 def formatted(text: str) -> str:
     """A text of one line, with code in bold."""
     parts = re.split(r"`([^`]*)`", text)
-    return "".join(rf"\fB{escaped(part)}\fR" if number % 2 else escaped(part) for number, part in enumerate(parts))
+    return "".join(
+        rf"\fB{escaped(part)}\fR" if number % 2 else escaped(part)
+        for number, part in enumerate(parts)
+    )
 
 
 def escaped(text: str) -> str:
     """A text that roff sets as it stands: no macro at its beginning, no character but ASCII."""
-    special = "".join(_SPECIAL.get(each, each if each.isascii() else rf"\[u{ord(each):04X}]") for each in text)
+    special = "".join(
+        _SPECIAL.get(each, each if each.isascii() else rf"\[u{ord(each):04X}]") for each in text
+    )
     return rf"\&{special}" if special.startswith(".") else special
 
 

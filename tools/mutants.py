@@ -1,16 +1,17 @@
-"""The product, broken on purpose in one place after another: for each place there is a test that must notice.
+"""The product, broken on purpose in one place after another: for each place there is a test that
+must notice.
 
     python -m tools.mutants            # all of them, ten minutes
     python -m tools.mutants B7 strict  # those whose name has one of these words in it
     python -m tools.mutants recorder/wire/framing/sse.py  # those of a file; `make mutants` of what has changed
 
-A mutant is a line of the table: a text of a file, what stands there instead, and the test that must go red, for the
-reason that is given. It must fail as a claim that does not hold: a program that cannot be imported, a fixture that
-raises or a time-out prove nothing. `tests/repository/test_mutants.py` runs them: a few in `make test-all`, all in
-`make test-slow`.
+A mutant is a line of the table: a text of a file, what stands there instead, and the test that must
+go red, for the reason that is given. It must fail as a claim that does not hold: a program that
+cannot be imported, a fixture that raises or a time-out prove nothing.
+`tests/repository/test_mutants.py` runs them: a few in `make test-all`, all in `make test-slow`.
 
-The tree is copied for it, and the tests run with an interpreter of their own, to which only the copy is `recorder`,
-also in the processes that they start.
+The tree is copied for it, and the tests run with an interpreter of their own, to which only the
+copy is `recorder`, also in the processes that they start.
 """
 
 from __future__ import annotations
@@ -31,23 +32,39 @@ from typing import NamedTuple
 from xml.etree import ElementTree
 
 ROOT = Path(__file__).resolve().parents[1]
-COPIED = ("recorder", "migrations", "tests", "tools", "docs", "cli.py", "alembic.ini", "pyproject.toml", "README.md")
+COPIED = (
+    "recorder",
+    "migrations",
+    "tests",
+    "tools",
+    "docs",
+    "cli.py",
+    "alembic.ini",
+    "pyproject.toml",
+    "README.md",
+)
 SEED = "4"  # of tests that throw dice: a mutant is seen each time, or never
 LIMIT_S = 240.0  # of a test, broken or not
 
-_CLAIMS = re.compile(r"AssertionError|assert |Failed: (?!Timeout)")  # what the message of a failed claim begins with
+# what the message of a failed claim begins with
+_CLAIMS = re.compile(r"AssertionError|assert |Failed: (?!Timeout)")
 
 
 class Mutant(NamedTuple):
-    """One place that is broken. `name` begins with the promise of docs/guarantees.md that is, if it is one of those."""
+    """One place that is broken.
+
+    `name` begins with the promise of docs/guarantees.md that is, if it is one of those.
+    """
 
     name: str
     file: str
     old: str  # stands once in the file
     new: str
     test: str
-    reason: str = "assert "  # stands in what the failed test says: its last line of ours, or the comparison
-    is_quick: bool = False  # seconds, and the promise is one against loss: a part of `make test-all`
+    # stands in what the failed test says: its last line of ours, or the comparison
+    reason: str = "assert "
+    # seconds, and the promise is one against loss: a part of `make test-all`
+    is_quick: bool = False
 
 
 class Broken(NamedTuple):
@@ -63,7 +80,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "A1: of headers with one name the last is passed on",
         "recorder/proxy/http/server_exchange.py",
-        '*[b"%b: %b\\r\\n" % header for header in headers]]',
+        ('*[b"%b: %b\\r\\n" % header for header in headers],\n        ]'),
         '*[b"%b: %b\\r\\n" % header for header in dict(headers).items()]]',
         "tests/integration/proxy/test_app.py::test_status_reason_and_headers_keep_value_order_and_repeats",
     ),
@@ -268,14 +285,16 @@ MUTANTS: list[Mutant] = [
         "        if place is not None:\n"
         "            self._retry(lambda: self._store.set_offset(self._recorder_id, *place))\n"
         "        try:\n            self._retry(write)",
-        "tests/integration/ingest/test_ambiguous_commits.py::test_after_1000_commits_in_doubt_there_is_neither_a_hole_nor_a_copy",
+        "tests/integration/ingest/test_ambiguous_commits.py::test_after_1000_commits_in_doubt_t"
+        "here_is_neither_a_hole_nor_a_copy",
     ),
     Mutant(
         "B10: the checkpoint that a reader was in the way of waits for an hour",
         "recorder/store/sqlite/writer.py",
         "CHECKPOINT_AGAIN_S = 30.0",
         "CHECKPOINT_AGAIN_S = 3600.0",
-        "tests/integration/store/test_sqlite_writer.py::test_a_checkpoint_that_a_reader_was_in_the_way_of_is_made_within_a_minute",
+        "tests/integration/store/test_sqlite_writer.py::test_a_checkpoint_that_a_reader_was_in_"
+        "the_way_of_is_made_within_a_minute",
         r"wal_bytes\(store\) == 0",
     ),
     Mutant(
@@ -392,7 +411,11 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "B16: who sees a free lease takes it, made or not",
         "recorder/shipping/lease.py",
-        "if not self._bucket.put(_name(recorder_id, number), self._me) and not self._is_ours(recorder_id, number):",
+        (
+            "if not self._bucket.put(_name(recorder_id, number), self._me) and not self._is_ours(\n"
+            "            recorder_id, number\n"
+            "        ):"
+        ),
         "if self._bucket.put(_name(recorder_id, number), self._me) is None:",
         "tests/unit/shipping/test_lease.py::test_of_two_that_saw_the_same_one_has_it",
     ),
@@ -433,7 +456,8 @@ MUTANTS: list[Mutant] = [
         "recorder/store/write/projector.py",
         "tuple_(new.started_ns, new.exchange_id) < tuple_(",
         "tuple_(new.started_ns, new.exchange_id) > tuple_(",
-        "tests/integration/store/test_projector.py::test_a_result_is_the_first_request_s_in_whatever_order_they_are_told",
+        "tests/integration/store/test_projector.py::test_a_result_is_the_first_request_s_in_wha"
+        "tever_order_they_are_told",
     ),
     Mutant(
         "C4: a transaction that fails is committed as far as it came",
@@ -506,7 +530,8 @@ MUTANTS: list[Mutant] = [
         "recorder/wire/conclusion.py",
         'outcome == "client_disconnect" and self._is_over and',
         'outcome == "no such outcome" and self._is_over and',
-        "tests/acceptance/proxy/test_leaving.py::test_clients_that_leave_behind_the_last_event_are_recorded_again_and_replayed",
+        "tests/acceptance/proxy/test_leaving.py::test_clients_that_leave_behind_the_last_event_"
+        "are_recorded_again_and_replayed",
         "broke off",
     ),
     Mutant(
@@ -552,7 +577,12 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "D7: connections are never let go of",
         "recorder/proxy/http/client_response.py",
-        'if the body was read to its end, else closed."""\n        self.close()',
+        (
+            "if the body was read to its end, else\n"
+            "        closed.\n"
+            '        """\n'
+            "        self.close()"
+        ),
         'if the body was read to its end, else closed."""\n        vars(errno).setdefault("kept", []).append(self)',
         "tests/integration/proxy/test_endings.py::test_after_300_cancels_nothing_is_leaked_and_requests_succeed",
         r"<= before \+ kept",
@@ -575,9 +605,13 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "D9: a fault in the way of a chunk reaches the upstream's connection",
         "recorder/proxy/recording.py",
-        "except Exception as error:  # store fails, by a fault of ours; `sink` does not have the chunk yet",
+        (
+            "except Exception as error:\n"
+            "                # store fails, by a fault of ours; `sink` does not have the chunk yet"
+        ),
         "except MemoryError as error:",
-        "tests/integration/proxy/test_tap_faults.py::test_a_fault_while_chunks_pass_costs_clients_nothing_and_is_counted",
+        "tests/integration/proxy/test_tap_faults.py::test_a_fault_while_chunks_pass_costs_clien"
+        "ts_nothing_and_is_counted",
         "a client was cut off",
     ),
     Mutant(
@@ -592,7 +626,8 @@ MUTANTS: list[Mutant] = [
         "recorder/proxy/http/client_response.py",
         "is_taken = not self._held and not self._paused",
         "is_taken = True",
-        "tests/integration/proxy/http/test_client_pool.py::test_a_response_that_nobody_took_leaves_no_connection_that_is_not_read",
+        "tests/integration/proxy/http/test_client_pool.py::test_a_response_that_nobody_took_lea"
+        "ves_no_connection_that_is_not_read",
         "a request waits for ever",
     ),
     Mutant(
@@ -600,21 +635,28 @@ MUTANTS: list[Mutant] = [
         "recorder/proxy/upstream.py",
         "if connection.is_silent():",
         "if True:",
-        "tests/integration/proxy/http/test_client_pool.py::test_what_nobody_asked_for_is_found_before_a_connection_is_used_again",
+        "tests/integration/proxy/http/test_client_pool.py::test_what_nobody_asked_for_is_found_"
+        "before_a_connection_is_used_again",
     ),
     Mutant(
         "D12: connections are shared whatever the credentials",
         "recorder/proxy/upstream.py",
         'return text == "key" or NEVER.search(text) is not None',
         "return False",
-        "tests/integration/proxy/http/test_client_pool.py::test_a_connection_is_used_again_for_the_same_credentials_only",
+        "tests/integration/proxy/http/test_client_pool.py::test_a_connection_is_used_again_for_"
+        "the_same_credentials_only",
     ),
     Mutant(
         "D13: requests are answered ahead of a client that takes nothing",
         "recorder/proxy/http/server_connection.py",
-        "self._answering is None and not self.write_paused and not self.transport.is_closing()",
+        (
+            "self._answering is None\n"
+            "            and not self.write_paused\n"
+            "            and not self.transport.is_closing()"
+        ),
         "self._answering is None and not self.transport.is_closing()",
-        "tests/integration/proxy/http/test_server_connection.py::test_requests_wait_until_the_client_takes_the_answers_before_them",
+        "tests/integration/proxy/http/test_server_connection.py::test_requests_wait_until_the_c"
+        "lient_takes_the_answers_before_them",
     ),
     Mutant(
         "D14: the limit of open files stays as it is",
@@ -628,7 +670,8 @@ MUTANTS: list[Mutant] = [
         "recorder/proxy/http/server_connection.py",
         "self._is_refused = not self._connections.add(self)",
         "self._connections.add(self)",
-        "tests/acceptance/proxy/http/test_server_capacity.py::test_who_comes_when_there_is_no_room_is_told_and_streams_go_on",
+        "tests/acceptance/proxy/http/test_server_capacity.py::test_who_comes_when_there_is_no_r"
+        "oom_is_told_and_streams_go_on",
         "a client was reset, or waits",
     ),
     Mutant(
@@ -644,7 +687,8 @@ MUTANTS: list[Mutant] = [
         "recorder/replay/matching/client_ids.py",
         "new[first - span[0] : None if last == span[1] else last - span[0]]",
         "new",
-        "tests/unit/replay/matching/test_client_ids.py::test_an_agent_is_waited_for_under_the_id_that_it_has_in_this_run",
+        "tests/unit/replay/matching/test_client_ids.py::test_an_agent_is_waited_for_under_the_i"
+        "d_that_it_has_in_this_run",
     ),
     Mutant(
         "D16: parts of a text are told from those of another by nothing but their place",
@@ -658,7 +702,8 @@ MUTANTS: list[Mutant] = [
         "recorder/replay/matching/__init__.py",
         "candidate = members[0] if len(members) == 1 else self._resembled.get(key)",
         "candidate = None",
-        "tests/unit/replay/matching/test_matching.py::TestUse::test_without_strictness_an_agent_that_runs_again_is_answered_by_position_again",
+        "tests/unit/replay/matching/test_matching.py::TestUse::test_without_strictness_an_agent"
+        "_that_runs_again_is_answered_by_position_again",
     ),
     Mutant(
         "D16: a rule sees what others left of a text",
@@ -676,14 +721,16 @@ MUTANTS: list[Mutant] = [
         "recorder/replay/matching/noise.py",
         'until: How = "noise", redactor',
         'until: How = "position", redactor',
-        "tests/unit/replay/matching/test_matching.py::TestNoise::test_what_differs_beyond_noise_is_a_miss_that_names_the_place",
+        "tests/unit/replay/matching/test_matching.py::TestNoise::test_what_differs_beyond_noise"
+        "_is_a_miss_that_names_the_place",
     ),
     Mutant(
         "idle: a connection to an upstream is kept for an hour",
         "recorder/proxy/upstream.py",
         "IDLE_S = 15.0",
         "IDLE_S = 3600.0",
-        "tests/integration/proxy/http/test_client_pool.py::test_an_idle_connection_is_kept_for_some_seconds_and_no_minute",
+        "tests/integration/proxy/http/test_client_pool.py::test_an_idle_connection_is_kept_for_"
+        "some_seconds_and_no_minute",
         "not within",
     ),
     # -- E. Security
@@ -729,7 +776,8 @@ MUTANTS: list[Mutant] = [
         "recorder/store/queries/query.py",
         "TIMEOUT_S = 60.0",
         "TIMEOUT_S = 6000.0",
-        "tests/integration/security/test_sql.py::test_what_never_ends_is_stopped_after_a_minute_if_nothing_else_was_said",
+        "tests/integration/security/test_sql.py::test_what_never_ends_is_stopped_after_a_minute"
+        "_if_nothing_else_was_said",
         "gave no row for 60 s",
     ),
     Mutant(
@@ -795,7 +843,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "E7: a recorded text may end the script of an HTML file",
         "recorder/ui/html_file.py",
-        'written.replace("<", "\\\\u003c").replace(',
+        ('written.replace("<", "\\\\u003c")\n            .replace('),
         "written.replace(",
         "tests/integration/ui/test_html_file.py::test_hostile_texts_stay_data",
     ),
@@ -1023,7 +1071,12 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "viewer: streams have no policy",
         "recorder/ui/app.py",
-        "NO_STORE, *answer.headers, *HEADERS]",
+        (
+            "NO_STORE,\n"
+            "                    *answer.headers,\n"
+            "                    *HEADERS,\n"
+            "                ]"
+        ),
         "NO_STORE, *answer.headers]",
         "tests/integration/ui/test_security.py::test_every_answer_has_the_headers_and_none_is_for_other_origins",
     ),
@@ -1067,7 +1120,8 @@ MUTANTS: list[Mutant] = [
         "recorder/ui/static/source.js",
         '  history.replaceState(null, "", location.pathname + location.hash);\n',
         "",
-        "tests/acceptance/ui/test_browser_security.py::test_a_server_at_another_port_sees_nothing_that_opens_the_viewer",
+        "tests/acceptance/ui/test_browser_security.py::test_a_server_at_another_port_sees_nothi"
+        "ng_that_opens_the_viewer",
         "assert |AssertionError",
     ),
     Mutant(
@@ -1075,7 +1129,8 @@ MUTANTS: list[Mutant] = [
         "recorder/ui/static/source.js",
         "    localStorage.setItem(TOKEN, given);",
         "    localStorage.setItem(TOKEN, given);\n    document.cookie = `token=${given}`;",
-        "tests/acceptance/ui/test_browser_security.py::test_a_server_at_another_port_sees_nothing_that_opens_the_viewer",
+        "tests/acceptance/ui/test_browser_security.py::test_a_server_at_another_port_sees_nothi"
+        "ng_that_opens_the_viewer",
         "assert |AssertionError",
     ),
     Mutant(
@@ -1116,7 +1171,9 @@ class Copy:
             (shutil.copytree if is_folder else shutil.copy2)(ROOT / name, self.tree / name)
         venv.create(folder / "venv", symlinks=True)
         self._python = folder / "venv" / "bin" / "python"
-        scheme = sysconfig.get_path("purelib", vars={"base": str(folder / "venv"), "platbase": str(folder / "venv")})
+        scheme = sysconfig.get_path(
+            "purelib", vars={"base": str(folder / "venv"), "platbase": str(folder / "venv")}
+        )
         (Path(scheme) / "copy.pth").write_text(f"{self.tree}\n{sysconfig.get_path('purelib')}\n")
 
     @contextmanager
@@ -1133,19 +1190,38 @@ class Copy:
         """Run tests, up to the first that fails; returns that one."""
         report = self.tree / "report.xml"
         report.unlink(missing_ok=True)
-        command = [str(self._python), "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", f"--timeout={LIMIT_S}"]
+        command = [
+            str(self._python),
+            "-m",
+            "pytest",
+            "-q",
+            "-x",
+            "-p",
+            "no:cacheprovider",
+            f"--timeout={LIMIT_S}",
+        ]
         environment = {**os.environ, "RECORDER_SEED": SEED}
         done = subprocess.run(
-            [*command, f"--junitxml={report}", *tests], cwd=self.tree, env=environment, capture_output=True, text=True
+            [*command, f"--junitxml={report}", *tests],
+            cwd=self.tree,
+            env=environment,
+            capture_output=True,
+            text=True,
         )
         self._end_what_is_left()
         if done.returncode not in (0, 1):
             return [Broken(False, "the tests could not be run", done.stdout + done.stderr)]
         found = ElementTree.parse(report).getroot().iter("testcase")
-        return [_judged(failed) for case in found for failed in (*case.iter("failure"), *case.iter("error"))]
+        return [
+            _judged(failed)
+            for case in found
+            for failed in (*case.iter("failure"), *case.iter("error"))
+        ]
 
     def _end_what_is_left(self) -> None:
-        """End what a broken program left behind: where nobody ends a statement, it is computed for ever."""
+        """End what a broken program left behind: where nobody ends a statement, it is computed for
+        ever.
+        """
         for path in Path("/proc").glob("[0-9]*/cmdline"):
             with suppress(OSError):  # it has ended meanwhile
                 if path.read_bytes().startswith(bytes(self._python)):
@@ -1159,10 +1235,15 @@ def _judged(failed: ElementTree.Element) -> Broken:
 
 
 def broken_text(mutant: Mutant) -> str:
-    """The file with the mutant in it. Raises `ValueError` unless what is to be replaced stands there once."""
+    """The file with the mutant in it.
+
+    Raises `ValueError` unless what is to be replaced stands there once.
+    """
     text = (ROOT / mutant.file).read_text()
     if text.count(mutant.old) != 1 or mutant.old == mutant.new:
-        raise ValueError(f"{mutant.name}: {mutant.old!r} stands {text.count(mutant.old)} times in {mutant.file}.")
+        raise ValueError(
+            f"{mutant.name}: {mutant.old!r} stands {text.count(mutant.old)} times in {mutant.file}."
+        )
     return text.replace(mutant.old, mutant.new)
 
 
@@ -1182,17 +1263,25 @@ def survived(copy: Copy, mutant: Mutant) -> str | None:
 
 
 def chosen(words: Sequence[str]) -> list[Mutant]:
-    """The mutants that have one of these words in their names, or are of one of these files; all without words."""
+    """The mutants that have one of these words in their names, or are of one of these files; all
+    without words.
+    """
     if not words:
         return list(MUTANTS)
-    return [mutant for mutant in MUTANTS if any(word in mutant.name or word == mutant.file for word in words)]
+    return [
+        mutant
+        for mutant in MUTANTS
+        if any(word in mutant.name or word == mutant.file for word in words)
+    ]
 
 
 def main(words: Sequence[str]) -> int:
     """Run mutants, and say of each whether it was seen."""
     mutants, alive = chosen(words), 0
     if not mutants:
-        sys.stderr.write(f"No mutant has a name or a file like {', '.join(words)}: nothing was tried.\n")
+        sys.stderr.write(
+            f"No mutant has a name or a file like {', '.join(words)}: nothing was tried.\n"
+        )
         return 2
     with tempfile.TemporaryDirectory() as folder:
         copy = Copy(Path(folder))

@@ -2,9 +2,9 @@
 
     python -m tools.parts        # until Ctrl-C; it says where the edges and the viewer are
 
-Commands, variables and Caddyfile are those of deploy/ and of the Dockerfile. Names of its network become ports of
-127.0.0.1, and volumes become folders. A PostgreSQL and a Caddy of this machine and the S3 server of moto take the place
-of three images.
+Commands, variables and Caddyfile are those of deploy/ and of the Dockerfile. Names of its network
+become ports of 127.0.0.1, and volumes become folders. A PostgreSQL and a Caddy of this machine and
+the S3 server of moto take the place of three images.
 """
 
 from __future__ import annotations
@@ -91,7 +91,11 @@ class _Machine:
 
     def here(self, text: str) -> str:
         """Return a text with the addresses of this machine."""
-        text = re.sub(r"\b(?:database|store|edge-\d):\d+\b", lambda name: f"127.0.0.1:{self.port(name[0])}", text)
+        text = re.sub(
+            r"\b(?:database|store|edge-\d):\d+\b",
+            lambda name: f"127.0.0.1:{self.port(name[0])}",
+            text,
+        )
         return text.replace("8788", str(self.port("viewer")))
 
     def recorder(self, name: str) -> subprocess.Popen[bytes]:
@@ -108,12 +112,21 @@ class _Machine:
             **self._more,
         }
         data.mkdir()
-        return self.start(name, [sys.executable, "-m", "recorder", *shlex.split(service["command"])], env)
+        return self.start(
+            name, [sys.executable, "-m", "recorder", *shlex.split(service["command"])], env
+        )
 
-    def start(self, name: str, command: list[str], env: Mapping[str, str]) -> subprocess.Popen[bytes]:
+    def start(
+        self, name: str, command: list[str], env: Mapping[str, str]
+    ) -> subprocess.Popen[bytes]:
         with open(self.folder / f"{name}.log", "wb") as log:
             process = subprocess.Popen(
-                command, env=dict(env), cwd=ROOT, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT
+                command,
+                env=dict(env),
+                cwd=ROOT,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
             )
         self._stack.callback(_stop, process)
         return process
@@ -131,15 +144,31 @@ class _Machine:
             time.sleep(0.05)
 
     def database(self) -> None:
-        folder, directory = programs(), Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="parts-")))
+        folder, directory = (
+            programs(),
+            Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="parts-"))),
+        )
         if folder is None:
             raise MissingError("There is no PostgreSQL here: Debian has it as postgresql.")
         port = str(self.port("database:5432"))
-        self._stack.enter_context(Cluster(folder, directory, listen_addresses="127.0.0.1", port=port))
-        psql = ["psql", "--quiet", "--set=ON_ERROR_STOP=1", "--host=127.0.0.1", f"--port={port}", "--username=postgres"]
+        self._stack.enter_context(
+            Cluster(folder, directory, listen_addresses="127.0.0.1", port=port)
+        )
+        psql = [
+            "psql",
+            "--quiet",
+            "--set=ON_ERROR_STOP=1",
+            "--host=127.0.0.1",
+            f"--port={port}",
+            "--username=postgres",
+        ]
         name = self.services["database"]["environment"]["POSTGRES_DB"]
         subprocess.run([*psql, f"--command=CREATE DATABASE {name}"], check=True)
-        subprocess.run([*psql, f"--file={DEPLOY / 'logins.sql'}"], env={**os.environ, **self.values}, check=True)
+        subprocess.run(
+            [*psql, f"--file={DEPLOY / 'logins.sql'}"],
+            env={**os.environ, **self.values},
+            check=True,
+        )
 
     def store(self) -> None:
         try:
@@ -163,15 +192,24 @@ class _Machine:
         text = text.replace("{\n", "{\n\tdefault_bind 127.0.0.1\n", 1)
         data, config = self.folder / "tls", self.folder / "Caddyfile"
         config.write_text(text)
-        env = {"HOME": str(data), "XDG_DATA_HOME": str(data), "RECORDER_HOST": self.values["RECORDER_HOST"]}
-        process = self.start("tls", [caddy, "run", "--adapter", "caddyfile", "--config", str(config)], env)
+        env = {
+            "HOME": str(data),
+            "XDG_DATA_HOME": str(data),
+            "RECORDER_HOST": self.values["RECORDER_HOST"],
+        }
+        process = self.start(
+            "tls", [caddy, "run", "--adapter", "caddyfile", "--config", str(config)], env
+        )
         self.said("tls", "serving initial configuration", process)
         return data / "caddy/pki/authorities/local/root.crt"
 
 
 @contextlib.contextmanager
 def started(folder: Path, more: Mapping[str, str]) -> Iterator[Parts]:
-    """Run all parts during the block. Each `recorder` gets the variables of `more` too. Raise `MissingError`."""
+    """Run all parts during the block.
+
+    Each `recorder` gets the variables of `more` too. Raise `MissingError`.
+    """
     with contextlib.ExitStack() as stack:
         machine = _Machine(folder, stack, more)
         machine.database()
@@ -185,7 +223,9 @@ def started(folder: Path, more: Mapping[str, str]) -> Iterator[Parts]:
         token = machine.said("viewer", r"\?token=(\S+)", processes["viewer"])[1]
         host, entrance = machine.values["RECORDER_HOST"], f"/t/{machine.values['RECORDER_TOKEN']}"
         edges = f"https://{host}:{machine.port('8787')}{entrance}"
-        yield Parts(edges, f"https://{host}:{machine.port('443')}/?token={token}", authority, folder)
+        yield Parts(
+            edges, f"https://{host}:{machine.port('443')}/?token={token}", authority, folder
+        )
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:
@@ -198,8 +238,13 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
 
 
 def main() -> None:
-    with tempfile.TemporaryDirectory(prefix="recorder-parts-") as folder, started(Path(folder), {}) as parts:
-        print(f"Edges   {parts.edges}\nViewer  {parts.viewer}\nTrust   {parts.authority}\nLogs    {parts.folder}")
+    with (
+        tempfile.TemporaryDirectory(prefix="recorder-parts-") as folder,
+        started(Path(folder), {}) as parts,
+    ):
+        print(
+            f"Edges   {parts.edges}\nViewer  {parts.viewer}\nTrust   {parts.authority}\nLogs    {parts.folder}"
+        )
         with contextlib.suppress(KeyboardInterrupt):
             while True:
                 time.sleep(3600)

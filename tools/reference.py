@@ -1,7 +1,9 @@
-"""Writes the pages that are made of the program: `python -m tools.reference`, which is a part of `make docs`.
+"""Writes the pages that are made of the program: `python -m tools.reference`, which is a part of
+`make docs`.
 
-They are in `docs/reference`, which git ignores: the command line, keys of JSON, rules, cases, views. Pages that people
-write link to them, and they link back. `demo.html` is a session of the demo, which a page has in a frame.
+They are in `docs/reference`, which git ignores: the command line, keys of JSON, rules, cases,
+views. Pages that people write link to them, and they link back. `demo.html` is a session of the
+demo, which a page has in a frame.
 """
 
 from __future__ import annotations
@@ -10,7 +12,16 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from tools import cli_docs, cookbook, demo, json_docs, lint_docs, probe_docs, probe_faults_docs, sql_docs
+from tools import (
+    cli_docs,
+    cookbook,
+    demo,
+    json_docs,
+    lint_docs,
+    probe_docs,
+    probe_faults_docs,
+    sql_docs,
+)
 
 ROOT = Path(__file__).parent.parent
 FOLDER = ROOT / "docs" / "reference"

@@ -1,11 +1,14 @@
-"""A recorder for an hour under everything at once: `python -m tools.soak --minutes 60 --streams 200`, or `make soak`.
+"""A recorder for an hour under everything at once:
+`python -m tools.soak --minutes 60 --streams 200`, or `make soak`.
 
-`recorder serve` as a user starts it, hundreds of streams through it, faults on both sides of each, and a nemesis that
-kills, stops and locks what is between. At the end two questions: is what it takes (memory, descriptors, WAL, journal)
-as flat as it should be, and is every byte that a client received in the log, in order, once, or in a counted gap.
+`recorder serve` as a user starts it, hundreds of streams through it, faults on both sides of each,
+and a nemesis that kills, stops and locks what is between. At the end two questions: is what it
+takes (memory, descriptors, WAL, journal) as flat as it should be, and is every byte that a client
+received in the log, in order, once, or in a counted gap.
 
-One seed is one plan: which stream does what, and what the nemesis does when. The recorder as a whole is killed in the
-first half only; in the second half one process lives long enough for a leak to be seen.
+One seed is one plan: which stream does what, and what the nemesis does when. The recorder as a
+whole is killed in the first half only; in the second half one process lives long enough for a leak
+to be seen.
 """
 
 from __future__ import annotations
@@ -83,10 +86,14 @@ class Plan(NamedTuple):
 def plan(seed: int, id: str) -> Plan:
     """The same for a seed and an id, whenever it is asked for."""
     dice = random.Random(f"{seed}/{id}")
-    frames = [_DELTA % (number, dice.randbytes(dice.randint(2, 60)).hex().encode()) for number in range(100)]
+    frames = [
+        _DELTA % (number, dice.randbytes(dice.randint(2, 60)).hex().encode())
+        for number in range(100)
+    ]
     frames = frames[: dice.randint(5, 60)]
     if dice.random() < 0.05:
-        frames.append(_DELTA % (len(frames), b"x" * dice.randint(10_000, 400_000)))  # over the limit of a frame
+        # over the limit of a frame
+        frames.append(_DELTA % (len(frames), b"x" * dice.randint(10_000, 400_000)))
     body, script = b"".join(frames), list[Action]()
     pause_s = dice.uniform(0.05, 0.8)
     while body:
@@ -145,7 +152,9 @@ class Recorder:
 
     async def start(self) -> None:
         self.serve = await asyncio.to_thread(
-            lambda: self._stack.enter_context(serving(self._database, *self._options, program=PROGRAM))
+            lambda: self._stack.enter_context(
+                serving(self._database, *self._options, program=PROGRAM)
+            )
         )
         self.starts += 1
 
@@ -164,7 +173,9 @@ class Recorder:
 
     async def metrics(self) -> dict[str, float]:
         """What it says of itself; nothing if it cannot be asked."""
-        found = re.search(r"^Metrics and health on (\S+)$", self.serve.said if self.serve else "", re.MULTILINE)
+        found = re.search(
+            r"^Metrics and health on (\S+)$", self.serve.said if self.serve else "", re.MULTILINE
+        )
         try:
             text = await asyncio.to_thread(_fetch, f"{found[1]}/metrics" if found else "")
         except (OSError, ValueError):
@@ -195,7 +206,9 @@ class Nemesis:
         }
         while time.monotonic() < until_s - HOLD_S[1]:
             await asyncio.sleep(self._dice.uniform(*NEMESIS_S))
-            names = [name for name in deeds if name != "kill recorder" or time.monotonic() < mercy_s]
+            names = [
+                name for name in deeds if name != "kill recorder" or time.monotonic() < mercy_s
+            ]
             name = self._dice.choices(names, [deeds[name][0] for name in names])[0]
             self.deeds[name] += 1
             await deeds[name][1]()
@@ -213,7 +226,9 @@ class Nemesis:
                 os.kill(ingester, signal.SIGCONT)
 
     async def _lock_database(self) -> None:
-        holder = sqlite3.connect(self._database, isolation_level=None, timeout=0, check_same_thread=False)
+        holder = sqlite3.connect(
+            self._database, isolation_level=None, timeout=0, check_same_thread=False
+        )
         with contextlib.closing(holder):
             if not await self._seized(holder):
                 self.deeds["lock database, in vain"] += 1
@@ -223,13 +238,18 @@ class Nemesis:
 
     @staticmethod
     async def _seized(holder: sqlite3.Connection) -> bool:
-        """Whether the lock was got: an ingester that is starved of the processor may hold it for long."""
+        """Whether the lock was got: an ingester that is starved of the processor may hold it for
+        long.
+        """
         deadline_s = time.monotonic() + SEIZE_S
         while time.monotonic() < deadline_s:
             try:
                 holder.execute("BEGIN IMMEDIATE")
             except sqlite3.OperationalError as error:
-                if error.sqlite_errorcode not in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_BUSY_SNAPSHOT):
+                if error.sqlite_errorcode not in (
+                    sqlite3.SQLITE_BUSY,
+                    sqlite3.SQLITE_BUSY_SNAPSHOT,
+                ):
                     raise
                 await asyncio.sleep(0.05)
             else:
@@ -249,7 +269,11 @@ def _proc(pid: int) -> tuple[int, int, int]:
     """Memory, descriptors and threads of a process; nothing if it is gone."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        return int(fields[21]) * os.sysconf("SC_PAGE_SIZE"), len(os.listdir(f"/proc/{pid}/fd")), int(fields[17])
+        return (
+            int(fields[21]) * os.sysconf("SC_PAGE_SIZE"),
+            len(os.listdir(f"/proc/{pid}/fd")),
+            int(fields[17]),
+        )
     except OSError:
         return 0, 0, 0
 
@@ -284,7 +308,8 @@ class Soak:
         self.judged: list[Sample] = []
         self.findings: list[str] = []
         self.idle_before = self.idle_after = 0
-        self.left_bytes: float | None = None  # that were not in the log when the last stream had ended
+        # that were not in the log when the last stream had ended
+        self.left_bytes: float | None = None
         self.caught_up_s: float | None = None  # how long those took
 
     async def run(self) -> None:
@@ -315,7 +340,11 @@ class Soak:
             id = f"s{number}"
             prefix = f"/s/soak-{number % 50}"
             received = await ask(
-                self.recorder.port, id, plan(self.seed, id).behaviour, prefix=prefix, patience_s=PATIENCE_S
+                self.recorder.port,
+                id,
+                plan(self.seed, id).behaviour,
+                prefix=prefix,
+                patience_s=PATIENCE_S,
             )
             self.received.append(received)
             if received.ending == "refused":
@@ -358,7 +387,9 @@ class Soak:
                 return
             await asyncio.sleep(1)
         if self.caught_up_s is None:
-            self.findings.append(f"the log did not catch up within {CATCH_UP_S:g} s after the last stream")
+            self.findings.append(
+                f"the log did not catch up within {CATCH_UP_S:g} s after the last stream"
+            )
 
     def _judge(self, began_s: float) -> None:
         half_s = self._length_s / 2
@@ -369,7 +400,9 @@ class Soak:
             if each.starts == last and half_s * (1 + WARM_SHARE) < each.at_s < self._length_s
         ]
         if self.idle_after > self.idle_before + 5:
-            self.findings.append(f"{self.idle_after} descriptors at rest, {self.idle_before} at the beginning")
+            self.findings.append(
+                f"{self.idle_after} descriptors at rest, {self.idle_before} at the beginning"
+            )
         more = {id: count for id, count in self._upstream.requests.items() if count > 1}
         if more:
             self.findings.append(f"requests that reached the upstream more than once: {more}")
@@ -387,7 +420,9 @@ class Soak:
         """Every hash, count and projection."""
         verified = _run(self._database, "verify")
         if verified.code != 0:
-            self.findings.append(f"verify ended with code {verified.code}: {verified.out.decode()[-2_000:]}")
+            self.findings.append(
+                f"verify ended with code {verified.code}: {verified.out.decode()[-2_000:]}"
+            )
 
     def _sent(self, id: str) -> bytes:
         return body_of(plan(self.seed, id).script)[: self._upstream.sent.get(id, 0)]
@@ -440,7 +475,9 @@ def lines(told: Mapping[str, Any]) -> list[str]:
 @click.option("--minutes", type=float, default=60.0, show_default=True)
 @click.option("--streams", type=int, default=200, show_default=True)
 @click.option("--seed", type=int, default=None, help="[default: of the clock]")
-@click.option("--json", "path", type=click.Path(path_type=Path), default=Path("soak.json"), show_default=True)
+@click.option(
+    "--json", "path", type=click.Path(path_type=Path), default=Path("soak.json"), show_default=True
+)
 def main(minutes: float, streams: int, seed: int | None, path: Path) -> None:
     """Let a recorder soak, and judge it. Exit code 1 if something was lost silently, or grows."""
     seed = int(time.time()) if seed is None else seed
@@ -453,7 +490,11 @@ def main(minutes: float, streams: int, seed: int | None, path: Path) -> None:
         told = report(soak, soak.history(), trends(soak.samples, soak.judged))
     path.write_bytes(msgspec.json.format(msgspec.json.encode(told), indent=1))
     click.echo("\n".join(lines(told)))
-    if told["findings"] or told["history"]["findings"] or not all(each["is_flat"] for each in told["trends"]):
+    if (
+        told["findings"]
+        or told["history"]["findings"]
+        or not all(each["is_flat"] for each in told["trends"])
+    ):
         sys.exit(1)
 
 

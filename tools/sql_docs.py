@@ -33,7 +33,10 @@ of `p_user_texts_v1` (what users wrote, from the first request that has it). The
 
 def examples(engine: str) -> dict[str, str]:
     """The queries of the page that this engine takes, by the name of the view."""
-    return {"search": written(SEARCHES, engine), **{view.name: written(view.example, engine) for view in VIEWS}}
+    return {
+        "search": written(SEARCHES, engine),
+        **{view.name: written(view.example, engine) for view in VIEWS},
+    }
 
 
 def page() -> str:
@@ -51,4 +54,11 @@ def _queries(example: Expression) -> list[str]:
     """A query as a block; if engines write it differently one for each, with its name above."""
     if isinstance(example, str):
         return ["```sql", example, "```", ""]
-    return ["In a file:", "", *_queries(example.sqlite), "On PostgreSQL:", "", *_queries(example.postgresql)]
+    return [
+        "In a file:",
+        "",
+        *_queries(example.sqlite),
+        "On PostgreSQL:",
+        "",
+        *_queries(example.postgresql),
+    ]

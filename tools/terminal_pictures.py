@@ -1,7 +1,8 @@
-"""The pictures of a terminal in README and docs/: `python -m tools.terminal_pictures`, or `make pictures`.
+"""The pictures of a terminal in README and docs/: `python -m tools.terminal_pictures`, or
+`make pictures`.
 
-Each shows what real commands print in a terminal, colours included, about the session that the pictures of the viewer
-show too, whose answers and times are always the same.
+Each shows what real commands print in a terminal, colours included, about the session that the
+pictures of the viewer show too, whose answers and times are always the same.
 """
 
 from __future__ import annotations
@@ -46,12 +47,19 @@ def path_of(name: str) -> Path:
 
 def drawn(name: str, folder: Path) -> str:
     """Return a picture as SVG; `folder` has the recording."""
-    console = Console(record=True, width=SIZE[1], file=io.StringIO(), force_terminal=True, color_system="truecolor")
+    console = Console(
+        record=True,
+        width=SIZE[1],
+        file=io.StringIO(),
+        force_terminal=True,
+        color_system="truecolor",
+    )
     for line in PICTURES[name]:
         console.print(Text(f"$ {line}", style="bold"), soft_wrap=False)
         console.print(Text.from_ansi(_printed(line, folder)))
     svg = console.export_svg(title="recorder", unique_id=f"recorder-{name}")
-    return _WEB_FONTS.sub("", svg).replace("Fira Code", "ui-monospace")  # nothing is loaded from a network
+    # nothing is loaded from a network
+    return _WEB_FONTS.sub("", svg).replace("Fira Code", "ui-monospace")
 
 
 def texts_of(svg: str) -> list[str]:
@@ -93,7 +101,9 @@ def draw() -> None:
         record(folder)
         for picture in PICTURES:
             path_of(picture).write_text(drawn(picture, folder))
-            click.echo(f"{path_of(picture).relative_to(ROOT)}: {path_of(picture).stat().st_size:,} bytes")
+            click.echo(
+                f"{path_of(picture).relative_to(ROOT)}: {path_of(picture).stat().st_size:,} bytes"
+            )
 
 
 if __name__ == "__main__":

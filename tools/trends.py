@@ -1,4 +1,6 @@
-"""Whether what a recorder takes is flat: samples of it, and bounds for each figure with their reasons."""
+"""Whether what a recorder takes is flat: samples of it, and bounds for each figure with their
+reasons.
+"""
 
 from __future__ import annotations
 
@@ -34,20 +36,30 @@ class Bound(NamedTuple):
 
 BOUNDS: Mapping[str, Bound] = {
     "rss_bytes": Bound(
-        24 * MIB, 400 * MIB, "arenas settle within a few MiB; 1 KiB left by each exchange would be 50 MiB an hour"
+        24 * MIB,
+        400 * MIB,
+        "arenas settle within a few MiB; 1 KiB left by each exchange would be 50 MiB an hour",
     ),
     "descriptors": Bound(
-        40, 1_000, "two a stream and some idle ones, more in bursts; one leaked a minute would be 50 an hour"
+        40,
+        1_000,
+        "two a stream and some idle ones, more in bursts; one leaked a minute would be 50 an hour",
     ),
     "threads": Bound(2, 64, "a fixed pool"),
     "ingester_rss_bytes": Bound(
-        96 * MIB, 512 * MIB, "what is not committed yet, up to 16 MiB of events and their rows; it is restarted often"
+        96 * MIB,
+        512 * MIB,
+        "what is not committed yet, up to 16 MiB of events and their rows; it is restarted often",
     ),
     "wal_bytes": Bound(
-        48 * MIB, 192 * MIB, "emptied in idle moments, cut to 64 MiB; what is ingested after a lock comes at once"
+        48 * MIB,
+        192 * MIB,
+        "emptied in idle moments, cut to 64 MiB; what is ingested after a lock comes at once",
     ),
     "journal_bytes": Bound(
-        32 * MIB, 512 * MIB, "what passes in the longest hold, and the segments that open streams keep: two of 16 MiB"
+        32 * MIB,
+        512 * MIB,
+        "what passes in the longest hold, and the segments that open streams keep: two of 16 MiB",
     ),
 }
 
@@ -68,7 +80,12 @@ class Trend(msgspec.Struct):
 def trends(samples: Sequence[Sample], judged: Sequence[Sample]) -> list[Trend]:
     """Of every figure that has bounds."""
     return [
-        Trend(name, _drift([(each.at_s, getattr(each, name)) for each in judged]), _most(samples, name), bound)
+        Trend(
+            name,
+            _drift([(each.at_s, getattr(each, name)) for each in judged]),
+            _most(samples, name),
+            bound,
+        )
         for name, bound in BOUNDS.items()
     ]
 

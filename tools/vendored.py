@@ -1,4 +1,6 @@
-"""Fetches the libraries of the viewer's pages, by their manifest: `python -m tools.vendored`. Needs npm."""
+"""Fetches the libraries of the viewer's pages, by their manifest: `python -m tools.vendored`. Needs
+npm.
+"""
 
 from __future__ import annotations
 
@@ -39,17 +41,26 @@ def files_of(package: Mapping[str, Any]) -> list[VendoredFile]:
 def differences() -> Iterator[str]:
     """Yield a sentence for each file of the folder that is not as the manifest says."""
     named = {each.file: each.sha256 for package in packages() for each in files_of(package)}
-    found = {path.name: _digest("sha256", path.read_bytes()) for path in FOLDER.iterdir() if path != MANIFEST}
+    found = {
+        path.name: _digest("sha256", path.read_bytes())
+        for path in FOLDER.iterdir()
+        if path != MANIFEST
+    }
     for name in sorted(named.keys() | found.keys()):
         if named.get(name) != found.get(name):
             yield f"{name}: the manifest has {named.get(name)}, the folder {found.get(name)}"
 
 
 def fetch(package: Mapping[str, Any]) -> None:
-    """Write the files of a package. If a digest is not that of the manifest, write nothing and exit."""
+    """Write the files of a package.
+
+    If a digest is not that of the manifest, write nothing and exit.
+    """
     name = f"{package['name']}@{package['version']}"
     with tempfile.TemporaryDirectory() as folder:
-        subprocess.run(["npm", "pack", "--silent", "--pack-destination", folder, name], check=True, cwd=folder)
+        subprocess.run(
+            ["npm", "pack", "--silent", "--pack-destination", folder, name], check=True, cwd=folder
+        )
         [tarball] = Path(folder).glob("*.tgz")
         _require(name, package["sha512"], _digest("sha512", tarball.read_bytes()))
         with tarfile.open(tarball) as opened:
@@ -67,7 +78,9 @@ def _read(tarball: tarfile.TarFile, wanted: VendoredFile) -> bytes:
 
 def _require(name: str, expected: str, found: str) -> None:
     if found != expected:
-        sys.exit(f"{name} has the digest {found}, but vendor.toml {expected}: compare it with the registry's.")
+        sys.exit(
+            f"{name} has the digest {found}, but vendor.toml {expected}: compare it with the registry's."
+        )
 
 
 def _digest(algorithm: str, content: bytes) -> str:

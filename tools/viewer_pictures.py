@@ -1,7 +1,9 @@
-"""The moving pictures of the viewer in README: `python -m tools.viewer_pictures`, or `make pictures`.
+"""The moving pictures of the viewer in README: `python -m tools.viewer_pictures`, or
+`make pictures`.
 
-They show the player at one event after the other of an answer of the demo upstream, whose answers and times are always
-the same, so that they change when the player does and not otherwise. Fonts are those of the machine.
+They show the player at one event after the other of an answer of the demo upstream, whose answers
+and times are always the same, so that they change when the player does and not otherwise. Fonts are
+those of the machine.
 """
 
 from __future__ import annotations
@@ -60,7 +62,9 @@ def draw_session(path: Path) -> None:
         outputs = zip(calls, RESULTS, strict=True)
         told += [*calls, *({**_output(call), "output": result} for call, result in outputs)]
         end_ms, _ = add_exchange(store, upstream, session, 2, end_ms + PAUSE_MS, told)
-        add_exchange(store, upstream, session, 3, end_ms + 5 * PAUSE_MS, asking("Hello! What is a stream?"))
+        add_exchange(
+            store, upstream, session, 3, end_ms + 5 * PAUSE_MS, asking("Hello! What is a stream?")
+        )
 
 
 def _output(call: dict[str, Any]) -> dict[str, str]:
@@ -68,17 +72,33 @@ def _output(call: dict[str, Any]) -> dict[str, str]:
 
 
 def add_exchange(
-    store: Store, upstream: App, session: Session, number: int, at_ms: int, asked: list[dict[str, Any]]
+    store: Store,
+    upstream: App,
+    session: Session,
+    number: int,
+    at_ms: int,
+    asked: list[dict[str, Any]],
 ) -> tuple[int, list[dict[str, Any]]]:
-    """Add an exchange that begins so long after the session. Return when it ends, and the calls in its answer."""
+    """Add an exchange that begins so long after the session.
+
+    Return when it ends, and the calls in its answer.
+    """
     at_ns = session.created_ns + at_ms * MS
     ids = (session.session_id, make_id(number, at_ns))
-    exchange = Exchange(*ids, at_ns, "r", "openai", "openai-responses", "POST", "/v1/responses", "codex")
+    exchange = Exchange(
+        *ids, at_ns, "r", "openai", "openai-responses", "POST", "/v1/responses", "codex"
+    )
     capture = Capture(*ids, by_name(exchange.api), 0, row_root(exchange))
     body = json.dumps({"model": "gpt-demo", "stream": True, "input": asked}).encode()
-    events = capture.request(RequestHead(ids[1], ids[0], at_ns, "POST", exchange.target, "openai", []), body, wire=body)
-    reply = upstream.reply(DemoRequest("POST", exchange.target, (("content-type", "application/json"),), body))
-    events += capture.response(90 * MS, ResponseHead(200, "OK", [("content-type", "text/event-stream")]))
+    events = capture.request(
+        RequestHead(ids[1], ids[0], at_ns, "POST", exchange.target, "openai", []), body, wire=body
+    )
+    reply = upstream.reply(
+        DemoRequest("POST", exchange.target, (("content-type", "application/json"),), body)
+    )
+    events += capture.response(
+        90 * MS, ResponseHead(200, "OK", [("content-type", "text/event-stream")])
+    )
     answer, t_ns = b"", 0
     for step in reply.steps:
         payload, t_ns = step.take(), round(step.at_s * 1e9) + 95 * MS
@@ -102,10 +122,17 @@ async def draw() -> None:
         with viewing(database) as viewer:
             async with launched() as browser:
                 for theme in THEMES:
-                    async with opened(browser, viewer.url, size=SIZE, theme=theme, timezone_id="UTC") as tab:
-                        frames = [await frame(tab, event, folder / f"{theme}-{event}.png") for event in EVENTS]
+                    async with opened(
+                        browser, viewer.url, size=SIZE, theme=theme, timezone_id="UTC"
+                    ) as tab:
+                        frames = [
+                            await frame(tab, event, folder / f"{theme}-{event}.png")
+                            for event in EVENTS
+                        ]
                     write(frames, picture(theme))
-                    click.echo(f"{picture(theme).relative_to(ROOT)}: {picture(theme).stat().st_size:,} bytes")
+                    click.echo(
+                        f"{picture(theme).relative_to(ROOT)}: {picture(theme).stat().st_size:,} bytes"
+                    )
 
 
 async def frame(tab: Tab, event: int, path: Path) -> Path:
@@ -120,7 +147,15 @@ def write(frames: Sequence[Path], path: Path) -> None:
     """Write frames as one picture that moves."""
     first, *others = [Image.open(each).convert("RGB") for each in frames]
     durations = [FRAME_MS] * len(others) + [LAST_FRAME_MS]
-    first.save(path, save_all=True, append_images=others, duration=durations, loop=0, quality=QUALITY, method=6)
+    first.save(
+        path,
+        save_all=True,
+        append_images=others,
+        duration=durations,
+        loop=0,
+        quality=QUALITY,
+        method=6,
+    )
 
 
 if __name__ == "__main__":

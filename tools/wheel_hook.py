@@ -1,7 +1,9 @@
-"""What the build adds to a wheel: the man pages, made of what `--help` says, and a bill of materials.
+"""What the build adds to a wheel: the man pages, made of what `--help` says, and a bill of
+materials.
 
-hatchling runs it, as pyproject.toml says, with what the program needs to be imported. An editable install has neither.
-The bill of materials is the file that a release has made before, see `.github/workflows/release.yml`.
+hatchling runs it, as pyproject.toml says, with what the program needs to be imported. An editable
+install has neither. The bill of materials is the file that a release has made before, see
+`.github/workflows/release.yml`.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
-"""mitmproxy's part in the comparison: an addon that passes streams on as they come, and keeps their events in SQLite.
+"""mitmproxy's part in the comparison: an addon that passes streams on as they come, and keeps their
+events in SQLite.
 
     PEER_DATABASE=events.db mitmdump --mode reverse:http://127.0.0.1:UPSTREAM_PORT -p PORT -s THIS_FILE
 
-Written as one would for oneself: one connection, WAL, a row an event, a commit every tenth of a second at most. It is
-no part of the recorder, and mitmproxy is not a dependency of it.
+Written as one would for oneself: one connection, WAL, a row an event, a commit every tenth of a
+second at most. It is no part of the recorder, and mitmproxy is not a dependency of it.
 """
 
 from __future__ import annotations

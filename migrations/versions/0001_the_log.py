@@ -1,13 +1,14 @@
 """The log, its projections, full-text search and prices, in a file and on a server.
 
-A table is written once, with the types of a file. On a server `ID` is a uuid, an integer has 64 bits, and so on; a file
-has its tables STRICT, and compact ones in place of `exchanges` and `events`, which are views there. Tables and indexes
-are literal, so that a later revision knows what it finds. Views and guards are not data: `recreate` makes those of the
-recorder which upgrades, so that a changed view needs no revision with its text.
+A table is written once, with the types of a file. On a server `ID` is a uuid, an integer has 64
+bits, and so on; a file has its tables STRICT, and compact ones in place of `exchanges` and
+`events`, which are views there. Tables and indexes are literal, so that a later revision knows what
+it finds. Views and guards are not data: `recreate` makes those of the recorder which upgrades, so
+that a changed view needs no revision with its text.
 
-Before the first release a table of a projection that changes is written here, and the revision gets another number,
-also if only its rows are others: a log with one of the numbers before (`UNRELEASED` in
-`recorder.store.maintain.migrate`) has its projections made again.
+Before the first release a table of a projection that changes is written here, and the revision gets
+another number, also if only its rows are others: a log with one of the numbers before (`UNRELEASED`
+in `recorder.store.maintain.migrate`) has its projections made again.
 
 Revision ID: 3
 """
@@ -313,7 +314,9 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    raise NotImplementedError("Below the first schema there is no log: to be rid of it, delete the file.")
+    raise NotImplementedError(
+        "Below the first schema there is no log: to be rid of it, delete the file."
+    )
 
 
 def create_file() -> None:

@@ -2,19 +2,21 @@
 
 Rules of this file:
 
-* A session is deleted from the log when its rows were read back from the archive and are those of the log, by a
-  transaction that looks once more at the last hashes. Until then it is in both: never in neither.
-* Batches are transactions of the archive. Whoever writes to it holds the lock of its catalog for one: several archivers
-  take turns, and each looks at what is there.
-* A crash leaves sessions in both, or files that no snapshot has. The next run deletes from the log what the archive has
-  already, replaces what has grown since, and deletes those files.
+* A session is deleted from the log when its rows were read back from the archive and are those of
+  the log, by a transaction that looks once more at the last hashes. Until then it is in both: never
+  in neither.
+* Batches are transactions of the archive. Whoever writes to it holds the lock of its catalog for
+  one: several archivers take turns, and each looks at what is there.
+* A crash leaves sessions in both, or files that no snapshot has. The next run deletes from the log
+  what the archive has already, replaces what has grown since, and deletes those files.
 * A session with findings stays in the log, and is named.
-* A log is read through its own driver, never through DuckDB: then one process may read a file, and delete from it. So
-  its rows go to a temporary file of SQLite first, the pack, and DuckDB reads that.
-* A session is read at one moment, row by row. DuckDB gets a piece at a time: it holds what it sorts and writes some ten
-  times over.
-* The tables of a pack are those of the archive, and an event has its hash besides: so it also proves what the archive
-  gives back, whatever the order of its rows.
+* A log is read through its own driver, never through DuckDB: then one process may read a file, and
+  delete from it. So its rows go to a temporary file of SQLite first, the pack, and DuckDB reads
+  that.
+* A session is read at one moment, row by row. DuckDB gets a piece at a time: it holds what it sorts
+  and writes some ten times over.
+* The tables of a pack are those of the archive, and an event has its hash besides: so it also
+  proves what the archive gives back, whatever the order of its rows.
 """
 
 from __future__ import annotations
@@ -58,7 +60,13 @@ from recorder.store.maintain.extents import last_hashes
 from recorder.store.maintain.purge.delete import Archived, purge, require_owner
 from recorder.store.maintain.purge.tombstone import ARCHIVED
 from recorder.store.maintain.upkeep import VerifyConnection, opened
-from recorder.store.maintain.verify.log import LogFinding, LogVerifier, Writer, all_of, differing_keys
+from recorder.store.maintain.verify.log import (
+    LogFinding,
+    LogVerifier,
+    Writer,
+    all_of,
+    differing_keys,
+)
 from recorder.store.queries.retention import SessionSize
 from recorder.store.schema import STALE, events, exchanges, sessions, tombstones
 from recorder.store.sql import Statement
@@ -103,7 +111,8 @@ class Pack:
         """Open the file, by the driver of the engine."""
         with create_engine(self.url, poolclass=NullPool).connect() as connection:
             file: Any = connection.connection.driver_connection
-            for pragma in ("journal_mode = OFF", "synchronous = OFF"):  # nobody needs it after a crash
+            # nobody needs it after a crash
+            for pragma in ("journal_mode = OFF", "synchronous = OFF"):
                 file.execute(f"PRAGMA {pragma}")
             yield file
             file.commit()
@@ -111,7 +120,8 @@ class Pack:
     def add(self, reader: VerifyConnection, session_id: str) -> None:
         """Add a session as a log has it at this moment.
 
-        Raise `StoreError` if an exchange has no beginning: then its hashes follow from nothing that an archive has.
+        Raise `StoreError` if an exchange has no beginning: then its hashes follow from nothing that
+        an archive has.
         """
         month, key = month_of(session_id), {"id": session_id}
         with self._opened() as file, reader.transaction():
@@ -139,16 +149,29 @@ class Pack:
         with self._opened() as file:
             for name, table in PACKED.items():
                 file.execute(f"DELETE FROM {name} WHERE session_id NOT IN {id_list(session_ids)}")
-                texts = [column for column, type in table.columns.items() if type.startswith(("VARCHAR", "BLOB"))]
-                size = " + ".join([str(ROW_BYTES), *(f'coalesce(length("{column}"), 0)' for column in texts)])
-                bounds = file.execute(_PIECES.format(size=size, limit=PIECE_BYTES, table=name)).fetchall()
+                texts = [
+                    column
+                    for column, type in table.columns.items()
+                    if type.startswith(("VARCHAR", "BLOB"))
+                ]
+                size = " + ".join(
+                    [str(ROW_BYTES), *(f'coalesce(length("{column}"), 0)' for column in texts)]
+                )
+                bounds = file.execute(
+                    _PIECES.format(size=size, limit=PIECE_BYTES, table=name)
+                ).fetchall()
                 for first, last in bounds:
                     view = f"{name}_{first}"
-                    file.execute(f"CREATE VIEW {view} AS SELECT * FROM {name} WHERE rowid BETWEEN {first} AND {last}")
+                    file.execute(
+                        f"CREATE VIEW {view} AS SELECT * FROM {name} WHERE rowid BETWEEN {first} AND {last}"
+                    )
                     self._pieces.append((view, table))
 
     def write(self, archive: DuckDBPyConnection) -> None:
-        """Add all pieces to an archive, whose connection has this file attached as `PACK`. In a transaction."""
+        """Add all pieces to an archive, whose connection has this file attached as `PACK`.
+
+        In a transaction.
+        """
         for view, table in self._pieces:
             columns = ", ".join(f'"{column}"' for column in table.columns)
             archive.execute(
@@ -162,7 +185,9 @@ class Pack:
         with self._opened() as file:
             file.execute("ATTACH ? AS log", [log.database])
             for name in PACKED:
-                rows = file.execute(differing_keys(OF_SESSIONS[name], ("main", "log"), "session_id"))
+                rows = file.execute(
+                    differing_keys(OF_SESSIONS[name], ("main", "log"), "session_id")
+                )
                 differing.update(session_id for (session_id,) in rows)
         return differing
 
@@ -180,14 +205,17 @@ def _root_kinds(begun: Mapping[str, Exchange], firsts: Iterable[Row]) -> dict[st
 
 COMMAND = "db archive"
 BATCH_SESSIONS = 500  # a condition names them all
-BATCH_BYTES = 64 * 2**20  # of events: a batch passes it by one session. What a crash may leave in both, and cost
+# of events: a batch passes it by one session. What a crash may leave in both, and cost
+BATCH_BYTES = 64 * 2**20
 
 Step = Literal["verified", "written", "committed", "compared", "deleted", "merged", "cleaned"]
 """A step of an archiver that was completed just now."""
 
 
 class Recorders(NamedTuple):
-    """What an archiver needs to know of recorders: the state of one, and the ids of those that have a journal here."""
+    """What an archiver needs to know of recorders: the state of one, and the ids of those that have
+    a journal here.
+    """
 
     state: Callable[[str], Writer]
     journals: Callable[[], Collection[str]]
@@ -217,9 +245,11 @@ def by_month(chosen: Sequence[SessionSize]) -> dict[str, list[SessionSize]]:
 
 
 def open_archive(archive: URL, data: str | None) -> None:
-    """Create an archive if it does not exist; without `data`, its files are in a folder beside its catalog.
+    """Create an archive if it does not exist; without `data`, its files are in a folder beside its
+    catalog.
 
-    Raise `UsageError` if the folder has files of something else, or the catalog of a new archive is on a server.
+    Raise `UsageError` if the folder has files of something else, or the catalog of a new archive is
+    on a server.
     """
     catalog = database_of(archive)
     address = address_of(catalog)
@@ -237,7 +267,8 @@ def open_archive(archive: URL, data: str | None) -> None:
                 _require_empty(data)
             with lake(archive, COMMAND, data=data, writes=True) as connection, translated(archive):
                 if revision(connection) is None and "://" in data_path(connection):
-                    _require_no_object(connection)  # a catalog without tables has no files, also when it is not new
+                    # a catalog without tables has no files, also when it is not new
+                    _require_no_object(connection)
                 create(connection)
 
 
@@ -268,7 +299,9 @@ def _require_no_object(connection: DuckDBPyConnection) -> None:
     bucket, *folders = place.removeprefix("s3://").rstrip("/").split("/")
     for depth in range(len(folders)):
         outer = "/".join([f"s3://{bucket}", *folders[:depth]])
-        if connection.execute("SELECT 1 FROM glob($1) LIMIT 1", [f"{outer}/{FIRST_FILES}/*"]).fetchall():
+        if connection.execute(
+            "SELECT 1 FROM glob($1) LIMIT 1", [f"{outer}/{FIRST_FILES}/*"]
+        ).fetchall():
             raise _inside(place, outer)
 
 
@@ -280,7 +313,9 @@ def _inside(place: str, outer: str) -> UsageError:
 
 
 def _taken(place: str) -> UsageError:
-    return UsageError(f"{place} is not empty: a new archive needs a folder of its own, give another one with --data.")
+    return UsageError(
+        f"{place} is not empty: a new archive needs a folder of its own, give another one with --data."
+    )
 
 
 class Archiver(NamedTuple):
@@ -305,8 +340,9 @@ class Archiver(NamedTuple):
     ) -> Iterator[Self]:
         """Open both; the archive is created if there is none, and attached to the log.
 
-        `step` is called with each step that is completed, and its number of sessions. Raise `RecorderError` if the user
-        may not delete from the log, or its projections are not up to date.
+        `step` is called with each step that is completed, and its number of sessions. Raise
+        `RecorderError` if the user may not delete from the log, or its projections are not up to
+        date.
         """
         with Store(log) as store, ExitStack() as rest:
             with store.transaction():
@@ -340,7 +376,9 @@ class Archiver(NamedTuple):
         return list(reports.values())
 
     @contextmanager
-    def _open(self, *, writes: bool = False, pack: URL | None = None) -> Iterator[DuckDBPyConnection]:
+    def _open(
+        self, *, writes: bool = False, pack: URL | None = None
+    ) -> Iterator[DuckDBPyConnection]:
         with (
             lake(self.url, COMMAND, writes=writes, pack=pack) as connection,
             translated(self.url),
@@ -370,7 +408,8 @@ class Archiver(NamedTuple):
         return not (verified.purged or verified.findings or verified.open or verified.name is None)
 
     def _copy(self, report: MonthReport, pack: Pack, session_ids: Set[str]) -> Set[str]:
-        """Write what the archive does not have, in one transaction, and compare all of it with the log.
+        """Write what the archive does not have, in one transaction, and compare all of it with the
+        log.
 
         Return the sessions that the archive has as the log has them.
         """
@@ -386,7 +425,8 @@ class Archiver(NamedTuple):
         pack.divide(new)
         with self._open(writes=True, pack=pack.url) as connection:
             with transaction(connection):
-                delete_sessions(connection, month, there - same)  # which have grown, or were rebuilt since
+                # which have grown, or were rebuilt since
+                delete_sessions(connection, month, there - same)
                 pack.write(connection)
                 _note(connection, month, new)
                 self.step("written", len(session_ids))
@@ -401,8 +441,12 @@ class Archiver(NamedTuple):
             )
         return new | same
 
-    def _delete(self, session_id: str, last_hashes: Mapping[str, bytes | None], report: MonthReport) -> None:
-        """Delete a session from the log, unless it has grown meanwhile: then the next run replaces it."""
+    def _delete(
+        self, session_id: str, last_hashes: Mapping[str, bytes | None], report: MonthReport
+    ) -> None:
+        """Delete a session from the log, unless it has grown meanwhile: then the next run replaces
+        it.
+        """
         counts = purge(
             self.store,
             session_id,
@@ -431,8 +475,12 @@ def _batches(chosen: Sequence[SessionSize]) -> Iterator[list[str]]:
         yield batch
 
 
-def same_in(connection: DuckDBPyConnection, month: str, pack: Pack, session_ids: Set[str]) -> Set[str]:
-    """Return the sessions that an archive has as they were packed: each is unpacked, with all hashes computed again."""
+def same_in(
+    connection: DuckDBPyConnection, month: str, pack: Pack, session_ids: Set[str]
+) -> Set[str]:
+    """Return the sessions that an archive has as they were packed: each is unpacked, with all
+    hashes computed again.
+    """
     if not session_ids:
         return set()
     with tempfile.TemporaryDirectory(prefix="recorder-archive-") as folder:

@@ -2,11 +2,12 @@
 
 Rules of this file:
 
-* The module `sqlite3` never opens a catalog: each of the two has a library of SQLite of its own, and the locks of a
-  file belong to the process.
-* A catalog is created by who writes, with a data path, and by nobody who reads. A database of something else stays as
-  it is.
-* The data path is in the catalog. An archive on S3 takes the user's key from the environment, and no other does.
+* The module `sqlite3` never opens a catalog: each of the two has a library of SQLite of its own,
+  and the locks of a file belong to the process.
+* A catalog is created by who writes, with a data path, and by nobody who reads. A database of
+  something else stays as it is.
+* The data path is in the catalog. An archive on S3 takes the user's key from the environment, and
+  no other does.
 """
 
 from __future__ import annotations
@@ -42,23 +43,33 @@ _BUSY = ("database is locked", "Failed to commit DuckLake transaction", "Transac
 
 @contextmanager
 def catalog_lock(url: URL) -> Iterator[None]:
-    """Hold the lock of who writes to an archive, among all processes. Raise `StoreBusyError` if it stays taken."""
+    """Hold the lock of who writes to an archive, among all processes.
+
+    Raise `StoreBusyError` if it stays taken.
+    """
     catalog = database_of(url)
-    refusal = f"Another recorder writes to the archive {database_name(url)}: wait until it has ended."
+    refusal = (
+        f"Another recorder writes to the archive {database_name(url)}: wait until it has ended."
+    )
     with writing_of(catalog).task_lock(catalog, "archive", LOCK_S, refusal):
         yield
 
 
 @contextmanager
 def lake(
-    url: URL, command: str, *, data: str | None = None, writes: bool = False, pack: URL | None = None
+    url: URL,
+    command: str,
+    *,
+    data: str | None = None,
+    writes: bool = False,
+    pack: URL | None = None,
 ) -> Iterator[DuckDBPyConnection]:
     """Open a connection whose tables are those of an archive: it is attached as `lake`, and used.
 
-    Without `writes` it cannot change anything, and raises `NotFoundError` if there is no archive. With `writes` and
-    `data`, a folder or `s3://BUCKET/PREFIX`, the catalog is created if there is none: its tables are made by
-    `recorder.archive.schema.create`. `command` is for the error if an extra is not installed. `pack` is a file of rows
-    that are to be added, attached as `pack`.
+    Without `writes` it cannot change anything, and raises `NotFoundError` if there is no archive.
+    With `writes` and `data`, a folder or `s3://BUCKET/PREFIX`, the catalog is created if there is
+    none: its tables are made by `recorder.archive.schema.create`. `command` is for the error if an
+    extra is not installed. `pack` is a file of rows that are to be added, attached as `pack`.
     """
     if not writes and is_missing(url):
         raise no_archive(url)
@@ -74,11 +85,19 @@ def lake(
 
 
 def attach_lake(
-    opening: DuckdbOpening, url: URL, *, name: str = LAKE, data: str | None = None, writes: bool = False
+    opening: DuckdbOpening,
+    url: URL,
+    *,
+    name: str = LAKE,
+    data: str | None = None,
+    writes: bool = False,
 ) -> str:
-    """Attach an archive to a connection that may have others, as the database `name`. The rest is as for `lake`.
+    """Attach an archive to a connection that may have others, as the database `name`.
 
-    Return the folder of its files; for a writer on S3, the bucket, in which it looks for the files of other archives.
+    The rest is as for `lake`.
+
+    Return the folder of its files; for a writer on S3, the bucket, in which it looks for the files
+    of other archives.
     """
     connection, catalog = opening.connection, database_of(url)
     source = querying_of(catalog).duckdb_source(catalog)
@@ -89,10 +108,13 @@ def attach_lake(
         if path.startswith("s3://"):
             opening.load("httpfs")
             connection.execute(_secret(os.environ))
-        options = "DATA_INLINING_ROW_LIMIT 0"  # rows in the catalog would be outside of the data path
+        # rows in the catalog would be outside of the data path
+        options = "DATA_INLINING_ROW_LIMIT 0"
         options += ", READ_ONLY" if not writes else ""
         options += f", DATA_PATH {quoted(path)}" if found is None else ""
-        connection.execute(f"ATTACH {quoted(f'ducklake:{source.type}:{source.target}')} AS {name} ({options})")
+        connection.execute(
+            f"ATTACH {quoted(f'ducklake:{source.type}:{source.target}')} AS {name} ({options})"
+        )
         _require_only_tables(connection, url, name)
         folder = data_path(connection, name)
     if writes and folder.startswith("s3://"):
@@ -104,11 +126,18 @@ def attach_lake(
 def _require_only_tables(connection: DuckDBPyConnection, url: URL, name: str) -> None:
     """Raise `StoreError` if a catalog would run SQL of somebody else when its tables are read.
 
-    Views of recorder's own names are let be: recorder reads none that is in an archive, and makes them for itself.
+    Views of recorder's own names are let be: recorder reads none that is in an archive, and makes
+    them for itself.
     """
     found = [
-        *_named(connection, "view", f"database_name = '{name}' AND view_name NOT IN ({_OWN_VIEWS})"),
-        *_named(connection, "view", f"database_name = '__ducklake_metadata_{name}' AND view_name LIKE 'ducklake%'"),
+        *_named(
+            connection, "view", f"database_name = '{name}' AND view_name NOT IN ({_OWN_VIEWS})"
+        ),
+        *_named(
+            connection,
+            "view",
+            f"database_name = '__ducklake_metadata_{name}' AND view_name LIKE 'ducklake%'",
+        ),
         *_named(connection, "function", f"database_name = '{name}'"),
     ]
     if found:
@@ -126,7 +155,9 @@ def _named(connection: DuckDBPyConnection, kind: str, condition: str) -> list[st
 
 
 def data_path(connection: DuckDBPyConnection, name: str = LAKE) -> str:
-    """Return the folder of the files of an archive that is open, or its place on S3, with a slash at the end."""
+    """Return the folder of the files of an archive that is open, or its place on S3, with a slash
+    at the end.
+    """
     sql = f"SELECT value FROM __ducklake_metadata_{name}.ducklake_metadata WHERE key = 'data_path'"
     [(path,)] = connection.execute(sql).fetchall()
     return str(path)
@@ -134,7 +165,10 @@ def data_path(connection: DuckDBPyConnection, name: str = LAKE) -> str:
 
 @contextmanager
 def translated(url: URL) -> Iterator[None]:
-    """Turn the errors of DuckDB inside into those of recorder. A lock, or a conflict of two writers, is busy."""
+    """Turn the errors of DuckDB inside into those of recorder.
+
+    A lock, or a conflict of two writers, is busy.
+    """
     import duckdb
 
     try:
@@ -144,8 +178,12 @@ def translated(url: URL) -> Iterator[None]:
     except duckdb.Error as error:
         said = first_line(error)
         if any(words in str(error) for words in _BUSY):
-            raise StoreBusyError(f"Another process writes to the archive {database_name(url)}: {said}.") from error
-        raise StoreError(f"The archive {database_name(url)} cannot be read or written: {said}.") from error
+            raise StoreBusyError(
+                f"Another process writes to the archive {database_name(url)}: {said}."
+            ) from error
+        raise StoreError(
+            f"The archive {database_name(url)} cannot be read or written: {said}."
+        ) from error
 
 
 @contextmanager
@@ -172,7 +210,9 @@ def _data_path(opening: DuckdbOpening, url: URL, source: DuckdbSource) -> str | 
         tables = {name for (name,) in connection.execute(of_catalog).fetchall()}
         if "ducklake_metadata" not in tables:
             if tables and source.type == "sqlite":
-                raise StoreError(f"{database_name(url)} belongs to another program, or is a log: give another path.")
+                raise StoreError(
+                    f"{database_name(url)} belongs to another program, or is a log: give another path."
+                )
             return None
         sql = f"SELECT value FROM {_CATALOG}.ducklake_metadata WHERE key = 'data_path'"
         return next((str(path) for (path,) in connection.execute(sql).fetchall()), None)
@@ -181,16 +221,22 @@ def _data_path(opening: DuckdbOpening, url: URL, source: DuckdbSource) -> str | 
 
 
 def _chosen(url: URL, found: str | None, data: str | None, writes: bool) -> str:
-    """Return the data path to use: that of the catalog, else the one that a user gave for a new catalog."""
+    """Return the data path to use: that of the catalog, else the one that a user gave for a new
+    catalog.
+    """
     given = None if data is None else _absolute(data)
     if found is not None:
         if given is not None and given.rstrip("/") != found.rstrip("/"):
-            raise UsageError(f"The archive {database_name(url)} has its data in {found}: leave --data out.")
+            raise UsageError(
+                f"The archive {database_name(url)} has its data in {found}: leave --data out."
+            )
         return found
     if not writes:
         raise no_archive(url)
     if given is None:
-        raise UsageError(f"There is no archive {database_name(url)} yet: name its folder, or s3://…, with --data.")
+        raise UsageError(
+            f"There is no archive {database_name(url)} yet: name its folder, or s3://…, with --data."
+        )
     catalog = database_of(url)
     try:
         if not given.startswith("s3://"):
@@ -207,7 +253,9 @@ def _absolute(data: str) -> str:
     if not colon:
         return str(Path(data).expanduser().absolute())
     if scheme != "s3":
-        raise UsageError(f"The data of an archive are in a folder, or in s3://BUCKET/PREFIX: {data} is neither.")
+        raise UsageError(
+            f"The data of an archive are in a folder, or in s3://BUCKET/PREFIX: {data} is neither."
+        )
     return data
 
 
@@ -223,5 +271,9 @@ def _secret(environment: os._Environ[str]) -> str:
     options = [f"{name} {quoted(value)}" for name, value in values.items() if value]
     if endpoint:
         place = urlsplit(endpoint)
-        options += [f"ENDPOINT {quoted(place.netloc)}", "URL_STYLE 'path'", f"USE_SSL {place.scheme == 'https'}"]
+        options += [
+            f"ENDPOINT {quoted(place.netloc)}",
+            "URL_STYLE 'path'",
+            f"USE_SSL {place.scheme == 'https'}",
+        ]
     return f"CREATE OR REPLACE SECRET ({', '.join(['TYPE s3', *options])})"

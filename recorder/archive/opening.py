@@ -20,9 +20,11 @@ from recorder.store.sql import ATTACHED_ARCHIVES
 
 
 async def open_log(url: str | Path | URL) -> LogReader:
-    """Open a log, to be read together with the archives that are attached to it, or an archive by itself.
+    """Open a log, to be read together with the archives that are attached to it, or an archive by
+    itself.
 
-    Raise as `open_alone` does. An archive of the log that cannot be read is left out, with a warning.
+    Raise as `open_alone` does. An archive of the log that cannot be read is left out, with a
+    warning.
     """
     given = database_url(url)
     log = await open_alone(given)

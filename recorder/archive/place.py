@@ -1,9 +1,10 @@
-"""The place of an archive: the URL of its catalog behind `ducklake+`, and the names that a user gives.
+"""The place of an archive: the URL of its catalog behind `ducklake+`, and the names that a user
+gives.
 
 Rules of this file:
 
-* These are the functions of `recorder.store.location` for everybody to whom an archive may be given as `--db`. The
-  store itself knows logs only, and refuses the URL of an archive.
+* These are the functions of `recorder.store.location` for everybody to whom an archive may be given
+  as `--db`. The store itself knows logs only, and refuses the URL of an archive.
 * Nothing here connects, and nothing needs DuckDB.
 """
 
@@ -31,7 +32,9 @@ def is_archive(url: URL) -> bool:
 
 
 def database_of(url: URL) -> URL:
-    """Return the URL of the database that there is: that of the catalog for an archive, the same for a log."""
+    """Return the URL of the database that there is: that of the catalog for an archive, the same
+    for a log.
+    """
     if not is_archive(url):
         return url
     return url.set(drivername=url.drivername.partition("+")[2])
@@ -40,7 +43,8 @@ def database_of(url: URL) -> URL:
 def database_url(value: str | Path | URL) -> URL:
     """Return the URL of a log or of an archive; of a file, its path is absolute.
 
-    Raise `UsageError` for an engine that recorder does not have, and for a URL that names no database.
+    Raise `UsageError` for an engine that recorder does not have, and for a URL that names no
+    database.
     """
     if isinstance(value, str):
         kind, _, rest = value.partition(":")
@@ -59,7 +63,9 @@ def chosen_url(database: str | None) -> URL:
 
 
 def database_name(url: URL) -> str:
-    """Return the path of a log, or its place on a server, for people; of an archive, that of its catalog."""
+    """Return the path of a log, or its place on a server, for people; of an archive, that of its
+    catalog.
+    """
     name = location.database_name(database_of(url))
     return f"{NAME}:{name}" if is_archive(url) else name
 
@@ -76,7 +82,9 @@ def is_missing(url: URL) -> bool:
 
 
 def require(url: URL) -> None:
-    """Raise `NotFoundError` if there is no log or archive yet, `StoreError` if its path is of something else."""
+    """Raise `NotFoundError` if there is no log or archive yet, `StoreError` if its path is of
+    something else.
+    """
     if is_archive(url) and is_missing(url):
         raise no_archive(url)
     database = database_of(url)
@@ -126,7 +134,9 @@ def _of_libpq(text: str) -> URL:
     if not values.get("host", "/").startswith("/"):  # else a folder with a socket
         host = values.pop("host")
         port = int(values.pop("port")) if values.get("port", "").isdecimal() else None
-    username, password, database = (values.pop(name, None) for name in ("user", "password", "dbname"))
+    username, password, database = (
+        values.pop(name, None) for name in ("user", "password", "dbname")
+    )
     return URL.create(f"{NAME}+postgresql", username, password, host, port, database, values)
 
 

@@ -2,14 +2,15 @@
 
 Rules of this file:
 
-* A statement with the value `session_id` is about one session, and is asked of that session as a log. Every other is
-  asked of DuckDB, which reads the tables of all sessions.
-* DuckDB runs in one thread, in which the archive is opened. It understands almost every statement of recorder as it is
-  written for SQLite. What it does not is changed by a dialect, and only if some statement has it. It only reads, so it
-  begins and ends no transaction: each statement sees the archive as it is.
-* Of more than `SESSIONS` unpacked ones, or more than `LIMIT_BYTES`, the least recently used are removed; the session in
-  use stays, however large it is. Whoever reads a session that is not as it was recorded is told so, and reads it: most
-  of it is as it was.
+* A statement with the value `session_id` is about one session, and is asked of that session as a
+  log. Every other is asked of DuckDB, which reads the tables of all sessions.
+* DuckDB runs in one thread, in which the archive is opened. It understands almost every statement
+  of recorder as it is written for SQLite. What it does not is changed by a dialect, and only if
+  some statement has it. It only reads, so it begins and ends no transaction: each statement sees
+  the archive as it is.
+* Of more than `SESSIONS` unpacked ones, or more than `LIMIT_BYTES`, the least recently used are
+  removed; the session in use stays, however large it is. Whoever reads a session that is not as it
+  was recorded is told so, and reads it: most of it is as it was.
 """
 
 from __future__ import annotations
@@ -40,7 +41,9 @@ class DuckdbCompiler(SQLiteCompiler):
     """The compiler of statements."""
 
     def visit_empty_set_expr(self, element_types: Any, **options: Any) -> str:
-        """Write the list of an `IN` that is empty: a NULL has the type of whatever it is compared with."""
+        """Write the list of an `IN` that is empty: a NULL has the type of whatever it is compared
+        with.
+        """
         return f"SELECT {', '.join('NULL' for _ in element_types or [None])} WHERE 1 <> 1"
 
 
@@ -56,13 +59,20 @@ _DIALECT = DuckdbDialect()
 
 
 def _sessions(words: str) -> tuple[str, dict[str, str]]:
-    """Select the sessions with a row that has all words somewhere: an archive has no index of words."""
-    values = {f"word_{number}": word.removesuffix("*") for number, word in enumerate(words.replace("\0", " ").split())}
+    """Select the sessions with a row that has all words somewhere: an archive has no index of
+    words.
+    """
+    values = {
+        f"word_{number}": word.removesuffix("*")
+        for number, word in enumerate(words.replace("\0", " ").split())
+    }
     parts = []
     for index in INDEXES:
         texts = f"concat_ws(' ', {index.columns})"
         contained = [f"contains({_PLAIN(texts)}, {_PLAIN(f':{name}')})" for name in values]
-        parts.append(f"SELECT session_id FROM {index.projection.table} WHERE {' AND '.join(['true', *contained])}")
+        parts.append(
+            f"SELECT session_id FROM {index.projection.table} WHERE {' AND '.join(['true', *contained])}"
+        )
     return " UNION ALL ".join(parts), values
 
 
@@ -80,7 +90,8 @@ T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
 _NOT_AS_RECORDED = (
-    "Session %s in %s is not as it was recorded (%s with another last hash): `recorder verify` finds the places."
+    "Session %s in %s is not as it was recorded (%s with another last hash): "
+    "`recorder verify` finds the places."
 )
 
 
@@ -110,11 +121,15 @@ class ArchiveReader(LogReader):
         )
         super().__init__(url, source)
         self._unpacking = asyncio.Lock()
-        self._unpacked: OrderedDict[str, _Unpacked] = OrderedDict()  # the last is the one that was used last
+        # the last is the one that was used last
+        self._unpacked: OrderedDict[str, _Unpacked] = OrderedDict()
 
     @classmethod
     async def open_with(cls, url: URL, prices: Sequence[Sequence[Any]] = ()) -> Self:
-        """Open an archive with the prices of a log. Raise `NotFoundError` or `StoreError` if it cannot be read."""
+        """Open an archive with the prices of a log.
+
+        Raise `NotFoundError` or `StoreError` if it cannot be read.
+        """
         archive = cls(url, prices)
         try:
             await archive._archive.open()
@@ -140,7 +155,9 @@ class ArchiveReader(LogReader):
         if known is None:
             log = await self._archive.unpack(session_id)
             if log.unchained:
-                _log.warning(_NOT_AS_RECORDED, session_id, self.name, counted(len(log.unchained), "exchange"))
+                _log.warning(
+                    _NOT_AS_RECORDED, session_id, self.name, counted(len(log.unchained), "exchange")
+                )
             known = _Unpacked(log, await LogReader.open(log.url))
         self._unpacked[session_id] = known
         while len(self._unpacked) > 1 and self._is_full():
@@ -153,8 +170,8 @@ class ArchiveReader(LogReader):
 
 
 class _InThread:
-    """An archive in a thread, for questions about all sessions: a `recorder.store.engine.ReadPool`, and the connection
-    of that.
+    """An archive in a thread, for questions about all sessions: a `recorder.store.engine.ReadPool`,
+    and the connection of that.
     """
 
     def __init__(self, url: URL, prices: Sequence[Sequence[Any]]) -> None:
@@ -169,7 +186,9 @@ class _InThread:
     async def open(self) -> None:
         await self._run(self._open)
 
-    async def execute(self, statement: Executable, values: Mapping[str, Any] | None = None) -> ReadRows:
+    async def execute(
+        self, statement: Executable, values: Mapping[str, Any] | None = None
+    ) -> ReadRows:
         """Return all rows of a statement. Raise the errors of the driver."""
         return await self._run(self._rows, statement, dict(values or {}))
 
@@ -190,12 +209,15 @@ class _InThread:
     def _open(self) -> None:
         with ExitStack() as opening:
             self._archive = opening.enter_context(open_archive(self._url, COMMAND, self._prices))
-            self._archive.connection.execute("SET integer_division = true")  # as in the other engines
+            # as in the other engines
+            self._archive.connection.execute("SET integer_division = true")
             self._rest.push(opening.pop_all())
 
     def _rows(self, statement: Any, values: dict[str, Any]) -> ReadRows:
         assert self._archive is not None
         compiled = statement.compile(dialect=_DIALECT).construct_expanded_state(values)
-        result = self._archive.connection.execute(compiled.statement, compiled.positional_parameters)
+        result = self._archive.connection.execute(
+            compiled.statement, compiled.positional_parameters
+        )
         names = [name for name, *_ in result.description]
         return IteratorResult(SimpleResultMetaData(names), iter(result.fetchall()))

@@ -29,7 +29,9 @@ _PASSWORDS = ("password", "sslpassword")  # as libpq names them; the second is t
 
 _ATTACHED = Statement(ATTACHED_ARCHIVES)
 _OF_URL = Statement("SELECT url FROM archives WHERE url = :url")
-_ATTACH = Statement("INSERT INTO archives (url, attached_ns) VALUES (:url, :attached_ns) ON CONFLICT DO NOTHING")
+_ATTACH = Statement(
+    "INSERT INTO archives (url, attached_ns) VALUES (:url, :attached_ns) ON CONFLICT DO NOTHING"
+)
 _DETACH = Statement("DELETE FROM archives WHERE url = :url")
 
 
@@ -40,17 +42,25 @@ def archives_of(log: URL) -> list[URL]:
     """
     if is_archive(log):
         return []
-    with opened(log) as connection, connection.transaction(), closing(connection.ask(_ATTACHED, {})) as rows:
+    with (
+        opened(log) as connection,
+        connection.transaction(),
+        closing(connection.ask(_ATTACHED, {})) as rows,
+    ):
         return [database_url(url) for (url,) in rows]
 
 
 def register(store: Store, archive: URL, now_ns: int) -> bool:
-    """Attach an archive to a log, in a transaction of its own. Return whether it was not attached before.
+    """Attach an archive to a log, in a transaction of its own.
+
+    Return whether it was not attached before.
 
     Raise `UsageError` if the archive is the log itself.
     """
     if not is_archive(archive) and is_same_database(archive, store.url):
-        raise UsageError(f"{database_name(archive)} is the log itself: an archive is another database.")
+        raise UsageError(
+            f"{database_name(archive)} is the log itself: an archive is another database."
+        )
     return _change(store, archive, _ATTACH, now_ns)
 
 
@@ -73,5 +83,7 @@ def _change(store: Store, archive: URL, statement: Statement, now_ns: int) -> bo
 
 
 def _stored(archive: URL) -> str:
-    """Return a URL as text, without its passwords. (`URL.set` takes `None` for a part that does not change.)"""
+    """Return a URL as text, without its passwords. (`URL.set` takes `None` for a part that does not
+    change.)
+    """
     return archive.difference_update_query(_PASSWORDS)._replace(password=None).render_as_string()

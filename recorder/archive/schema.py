@@ -1,12 +1,16 @@
-"""The tables of an archive: those of the log and of the projections, as an engine has them that writes by month.
+"""The tables of an archive: those of the log and of the projections, as an engine has them that
+writes by month.
 
 Rules of this file:
 
-* The columns are those of `recorder.store.schema`, in order; ids are text. An event has no `hash`. An exchange has two
-  columns more: `last_hash`, the hash of its last event, and `root_kind`, a `recorder.archive.unpack.RootKind`.
-* Each table with sessions has `month` at its end, by which its files are partitioned: that of the session's id, so that
-  a session is in one month for ever. Rows of a file are sorted as the key of the table is.
-* A table that was extended has its newest columns at the end: rows are inserted with the names of their columns.
+* The columns are those of `recorder.store.schema`, in order; ids are text. An event has no `hash`.
+  An exchange has two columns more: `last_hash`, the hash of its last event, and `root_kind`, a
+  `recorder.archive.unpack.RootKind`.
+* Each table with sessions has `month` at its end, by which its files are partitioned: that of the
+  session's id, so that a session is in one month for ever. Rows of a file are sorted as the key of
+  the table is.
+* A table that was extended has its newest columns at the end: rows are inserted with the names of
+  their columns.
 * `recorder_version` has the revision of the log's schema that the tables are from.
 """
 
@@ -44,12 +48,15 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 ROW_GROUP_ROWS = 10_240
-"""Rows that a reader of one session reads at least, and that a writer has in memory at once: 5 MB of usual events."""
+"""Rows that a reader of one session reads at least, and that a writer has in memory at once: 5 MB
+of usual events.
+"""
 
 _OPTIONS = {
     "parquet_compression": "'zstd'",
     "parquet_row_group_size": ROW_GROUP_ROWS,
-    "target_file_size": "'64MB'",  # of one that is not merged any more: all of it is in memory when it is written
+    # of one that is not merged any more: all of it is in memory when it is written
+    "target_file_size": "'64MB'",
     "data_inlining_row_limit": 0,
 }
 MONTH = "month"  # 'YYYY-MM'
@@ -64,7 +71,9 @@ _TYPES: Mapping[type[TypeEngine[Any]], str] = {
 
 
 class LakeTable(NamedTuple):
-    """A table of an archive: its columns in order, with their types, and those that its rows are sorted by."""
+    """A table of an archive: its columns in order, with their types, and those that its rows are
+    sorted by.
+    """
 
     name: str
     columns: Mapping[str, str]
@@ -72,7 +81,8 @@ class LakeTable(NamedTuple):
 
 
 def month_of(session_id: str) -> str:
-    """Return the month of a session, 'YYYY-MM' in UTC: that of the milliseconds at the beginning of its UUIDv7.
+    """Return the month of a session, 'YYYY-MM' in UTC: that of the milliseconds at the beginning of
+    its UUIDv7.
 
     An id of another kind has some month too. It is always the same.
     """
@@ -109,7 +119,9 @@ def _table(table: Table) -> LakeTable:
     return LakeTable(table.name, columns, [column.name for column in table.primary_key])
 
 
-OF_SESSIONS: Mapping[str, Table] = {table.name: table for table in (*LOG, *tables_of.values(), dead_letters)}
+OF_SESSIONS: Mapping[str, Table] = {
+    table.name: table for table in (*LOG, *tables_of.values(), dead_letters)
+}
 """The tables of a log with the rows of sessions."""
 
 COPIED = [_table(table) for table in OF_SESSIONS.values()]
@@ -136,7 +148,10 @@ def of_sessions(month: str, session_ids: Collection[str]) -> str:
 
 
 def id_list(session_ids: Iterable[str]) -> str:
-    """Return ids as a list of SQL. As values by parameter they would load pandas, wherever that is installed."""
+    """Return ids as a list of SQL.
+
+    As values by parameter they would load pandas, wherever that is installed.
+    """
     return f"({', '.join(map(quoted, sorted(session_ids)))})"
 
 
@@ -149,11 +164,16 @@ def revision(connection: DuckDBPyConnection, name: str = LAKE) -> str | None:
 
 
 def require_revision(url: URL, connection: DuckDBPyConnection, name: str = LAKE) -> None:
-    """Raise `StoreError` unless an archive has the schema of this program. Raise the errors of DuckDB."""
+    """Raise `StoreError` unless an archive has the schema of this program.
+
+    Raise the errors of DuckDB.
+    """
     known = revision(connection, name)
     if known is None or known < HEAD:
         place = database_name(url)
-        raise StoreError(f"The archive {place} has an older schema: run `recorder db upgrade --db {place}`.")
+        raise StoreError(
+            f"The archive {place} has an older schema: run `recorder db upgrade --db {place}`."
+        )
     require_head(database_name(url), known)
 
 
@@ -178,16 +198,20 @@ def upgrade(url: URL) -> None:
 def extend(connection: DuckDBPyConnection) -> None:
     """Add the tables and columns that an older archive does not have, and make the views anew.
 
-    Rows stay as they were: of a new column they have nothing. Raise the errors of DuckDB, and `StoreError` if the
-    archive was made by a newer recorder.
+    Rows stay as they were: of a new column they have nothing. Raise the errors of DuckDB, and
+    `StoreError` if the archive was made by a newer recorder.
     """
     known = revision(connection)
     if known is not None and known > HEAD:
-        raise StoreError(f"The archive was made by a newer recorder (its schema is {known}): upgrade recorder.")
+        raise StoreError(
+            f"The archive was made by a newer recorder (its schema is {known}): upgrade recorder."
+        )
     with transaction(connection):
         _add_columns(connection)
         for view in VIEWS:  # of the archive, so that whoever attaches it in DuckDB has them too
-            connection.execute(view.statement("duckdb").replace("CREATE VIEW", "CREATE OR REPLACE VIEW", 1))
+            connection.execute(
+                view.statement("duckdb").replace("CREATE VIEW", "CREATE OR REPLACE VIEW", 1)
+            )
         connection.execute(f"DELETE FROM {VERSION_TABLE}")
         connection.execute(f"INSERT INTO {VERSION_TABLE} VALUES ('{HEAD}')")
 

@@ -36,14 +36,21 @@ def open_attached(url: URL) -> Iterator[Query]:
 
 
 def open_in_duckdb(url: URL) -> AbstractContextManager[Query]:
-    """Open a log with the archives that can be read, or an archive. Raise if DuckDB is not installed."""
+    """Open a log with the archives that can be read, or an archive.
+
+    Raise if DuckDB is not installed.
+    """
     return _open_views(url, "query --engine duckdb")
 
 
 @contextmanager
 def _open_views(url: URL, command: str = "query") -> Iterator[Query]:
-    """Open both by DuckDB. The log's own engine says first if the log can be read here, and if it is up to date."""
-    is_stale = "EXISTS (SELECT 1 FROM rebuilds)"  # in an archive, which takes no session whose projections are due
+    """Open both by DuckDB.
+
+    The log's own engine says first if the log can be read here, and if it is up to date.
+    """
+    # in an archive, which takes no session whose projections are due
+    is_stale = "EXISTS (SELECT 1 FROM rebuilds)"
     if not is_archive(url):
         with own_engine(url) as query:
             is_stale = str(query.is_stale())

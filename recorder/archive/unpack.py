@@ -1,14 +1,16 @@
-"""Sessions of an archive as a log: their rows in a temporary file, where the hashes of events are computed.
+"""Sessions of an archive as a log: their rows in a temporary file, where the hashes of events are
+computed.
 
 Rules of this file:
 
-* What is read of one session comes from here, so it is read by the same statements as in a log, and quickly: an archive
-  has no index, and a question to it costs as much as a session.
-* The rows are as they were in the log, recipes of shared bodies included. The hash of an event follows from the one
-  before; that of the last event is the one that was recorded. So whoever verifies the chain finds every difference
-  there.
-* The log takes any rows, in whatever order: those of an archive that was changed are for `recorder verify`. Only a row
-  that is in the archive twice, or that no log could have, makes its session `broken`.
+* What is read of one session comes from here, so it is read by the same statements as in a log, and
+  quickly: an archive has no index, and a question to it costs as much as a session.
+* The rows are as they were in the log, recipes of shared bodies included. The hash of an event
+  follows from the one before; that of the last event is the one that was recorded. So whoever
+  verifies the chain finds every difference there.
+* The log takes any rows, in whatever order: those of an archive that was changed are for
+  `recorder verify`. Only a row that is in the archive twice, or that no log could have, makes its
+  session `broken`.
 """
 
 from __future__ import annotations
@@ -57,7 +59,12 @@ _ROOTS: Mapping[RootKind, Callable[[Exchange], bytes]] = {
 def root_kind(exchange: Exchange, first: Event) -> RootKind | None:
     """Return the root that the first event of an exchange is chained to, `None` if it is neither."""
     return next(
-        (kind for kind, root in _ROOTS.items() if hash_after(root(exchange), first, first.pos) == first.hash), None
+        (
+            kind
+            for kind, root in _ROOTS.items()
+            if hash_after(root(exchange), first, first.pos) == first.hash
+        ),
+        None,
     )
 
 
@@ -82,8 +89,10 @@ class UnpackedLog:
     def __init__(self, url: URL, folder: Path) -> None:
         self.url, self._folder = url, folder
         self.broken: set[str] = set()  # sessions with a row that is there twice, or that no log has
-        self.orphans: list[str] = []  # exchanges of which there are events and no row, so the log has nothing
-        self.unchained: list[str] = []  # exchanges whose last hash does not follow from their events
+        # exchanges of which there are events and no row, so the log has nothing
+        self.orphans: list[str] = []
+        # exchanges whose last hash does not follow from their events
+        self.unchained: list[str] = []
 
     @property
     def size_bytes(self) -> int:
@@ -97,7 +106,12 @@ class Archive:
     """An archive, open for one thread. Its connection has the tables and views of a log."""
 
     def __init__(self, url: URL, connection: DuckDBPyConnection, folder: Path) -> None:
-        self.url, self.name, self.connection, self._folder = url, database_name(url), connection, folder
+        self.url, self.name, self.connection, self._folder = (
+            url,
+            database_name(url),
+            connection,
+            folder,
+        )
 
     def unpack(self, session_id: str) -> UnpackedLog:
         """Return a session as a log; an empty one if the archive does not have it.
@@ -117,18 +131,26 @@ class Archive:
 
 @contextmanager
 def open_archive(url: URL, command: str, prices: Sequence[Sequence[Any]] = ()) -> Iterator[Archive]:
-    """Open an archive, with the prices of a log. `command` is for the error if an extra is not installed.
+    """Open an archive, with the prices of a log.
+
+    `command` is for the error if an extra is not installed.
 
     Raise `NotFoundError` or `StoreError` if there is none that can be read here.
     """
     with open_views(url, command, prices=prices) as connection:
-        connection.execute("COMMIT")  # it may stay open for long: each statement sees the archive as it is then
+        # it may stay open for long: each statement sees the archive as it is then
+        connection.execute("COMMIT")
         with tempfile.TemporaryDirectory(prefix="recorder-archive-") as folder:
             yield Archive(url, connection, Path(folder))
 
 
-def unpack(archive: DuckDBPyConnection, month: str, session_ids: Collection[str], folder: Path) -> UnpackedLog:
-    """Make a log of some sessions of a month in a folder. Raise the errors of DuckDB, and `StoreError`."""
+def unpack(
+    archive: DuckDBPyConnection, month: str, session_ids: Collection[str], folder: Path
+) -> UnpackedLog:
+    """Make a log of some sessions of a month in a folder.
+
+    Raise the errors of DuckDB, and `StoreError`.
+    """
     empty = folder / "empty.db"
     if not empty.exists():
         _create(empty)
@@ -151,12 +173,18 @@ def _create(path: Path) -> None:
     url = database_url(path)
     engine = create_engine(url)
     with engine.connect() as connection:
-        for pragma in ("journal_mode = OFF", "synchronous = OFF", f"application_id = {APPLICATION_ID}"):
+        for pragma in (
+            "journal_mode = OFF",
+            "synchronous = OFF",
+            f"application_id = {APPLICATION_ID}",
+        ):
             connection.exec_driver_sql(f"PRAGMA {pragma}")
         for statement in schema_of(url).schema_statements():
             if not statement.startswith("CREATE TRIGGER"):
                 connection.exec_driver_sql(statement)
-        connection.exec_driver_sql(f"CREATE TABLE {VERSION_TABLE} (version_num VARCHAR(32) NOT NULL)")
+        connection.exec_driver_sql(
+            f"CREATE TABLE {VERSION_TABLE} (version_num VARCHAR(32) NOT NULL)"
+        )
         connection.exec_driver_sql(f"INSERT INTO {VERSION_TABLE} VALUES ('{HEAD}')")
         connection.commit()
     engine.dispose()
@@ -170,7 +198,9 @@ def _set_free(writer: Writer) -> None:
 
 
 class _Chain(NamedTuple):
-    """The hash that the first event of an exchange is chained to, and that of the last one as it was recorded."""
+    """The hash that the first event of an exchange is chained to, and that of the last one as it
+    was recorded.
+    """
 
     root: bytes
     last: bytes | None
@@ -180,10 +210,21 @@ class _Unpacking:
     """The rows of some sessions, on their way from an archive to a log."""
 
     def __init__(
-        self, archive: DuckDBPyConnection, bodies: DuckDBPyConnection, writer: Writer, which: str, log: UnpackedLog
+        self,
+        archive: DuckDBPyConnection,
+        bodies: DuckDBPyConnection,
+        writer: Writer,
+        which: str,
+        log: UnpackedLog,
     ) -> None:
         """`bodies` is a cursor for nothing else. `which` is the condition on rows."""
-        self._archive, self._bodies, self._writer, self._which, self._log = archive, bodies, writer, which, log
+        self._archive, self._bodies, self._writer, self._which, self._log = (
+            archive,
+            bodies,
+            writer,
+            which,
+            log,
+        )
         self._chains: dict[tuple[str, str], _Chain] = {}
 
     def run(self) -> None:
@@ -202,7 +243,9 @@ class _Unpacking:
                 self._log.unchained.append(exchange_id)
 
     def _exchanges(self) -> Iterator[Row]:
-        for *row, last_hash, root_kind in self._rows(exchanges.name, [*exchanges.c.keys(), *OF_CHAIN]):
+        for *row, last_hash, root_kind in self._rows(
+            exchanges.name, [*exchanges.c.keys(), *OF_CHAIN]
+        ):
             exchange = Exchange(*row)
             key = exchange.session_id, exchange.exchange_id
             root = _ROOTS.get(root_kind, row_root)(exchange)
@@ -210,10 +253,15 @@ class _Unpacking:
             yield tuple(row)
 
     def _events(self) -> Iterator[Row]:
-        """Yield all events with their hashes. A body may be put together from those of any other exchange."""
+        """Yield all events with their hashes.
+
+        A body may be put together from those of any other exchange.
+        """
         bodies = f"SELECT session_id, exchange_id, pos, type, raw FROM {LAKE}.events WHERE {self._which} AND {_IS_BODY}"
         self._bodies.execute(f"CREATE TEMP TABLE bodies AS {bodies}")
-        pieces = (self._rows(events.name, _STORED, f"AND {piece} {_ORDER}") for piece in self._pieces())
+        pieces = (
+            self._rows(events.name, _STORED, f"AND {piece} {_ORDER}") for piece in self._pieces()
+        )
         for key, rows in groupby(chain.from_iterable(pieces), key=itemgetter(0, 1)):
             chained = self._chains.pop(key, None)
             if chained is None:
@@ -222,10 +270,14 @@ class _Unpacking:
                 yield from self._hashed(key, chained, rows)
 
     def _pieces(self) -> Iterator[str]:
-        """Yield conditions on neighbours whose events are sorted at once; those of a long exchange are in parts."""
+        """Yield conditions on neighbours whose events are sorted at once; those of a long exchange
+        are in parts.
+        """
         keys: list[str] = []
         total = 0
-        for key, size_bytes, first, last in self._archive.execute(_SIZES.format(self._which)).fetchall():
+        for key, size_bytes, first, last in self._archive.execute(
+            _SIZES.format(self._which)
+        ).fetchall():
             if keys and total + size_bytes > PIECE_BYTES:
                 yield _between(keys)
                 keys, total = [], 0
@@ -240,7 +292,9 @@ class _Unpacking:
             yield _between(keys)
 
     def _hashed(self, key: tuple[str, str], chained: _Chain, rows: Iterable[Row]) -> Iterator[Row]:
-        """Yield the events of one exchange with their hashes: the last one is that of the exchange, if it has one."""
+        """Yield the events of one exchange with their hashes: the last one is that of the exchange,
+        if it has one.
+        """
         head = chained.root
         for row, following in pairwise(chain(rows, [None])):
             assert row is not None
@@ -252,22 +306,30 @@ class _Unpacking:
             yield (*row, chained.last if is_last else head)
 
     def _event(self, row: Row) -> Event:
-        """Return the event of a row; one that cannot be put together has its raw recipe, which no hash fits."""
+        """Return the event of a row; one that cannot be put together has its raw recipe, which no
+        hash fits.
+        """
         if not is_shared(row):
             return Event(*row)
         try:
             shared = SharedRow(row)
-            places = ", ".join(f"({quoted(exchange_id)}, {pos})" for exchange_id, pos in shared.places)
+            places = ", ".join(
+                f"({quoted(exchange_id)}, {pos})" for exchange_id, pos in shared.places
+            )
             session_id = shared.parameters["session_id"]
             which = f"session_id = {quoted(session_id)} AND (exchange_id, pos) IN ({places})"
-            sources = self._bodies.execute(f"SELECT exchange_id, pos, type, raw FROM bodies WHERE {which}")
+            sources = self._bodies.execute(
+                f"SELECT exchange_id, pos, type, raw FROM bodies WHERE {which}"
+            )
             return shared.event(sources.fetchall())
         except ValueError:
             return Event(*row)
 
     def _rows(self, table: str, names: Sequence[str], more: str = "") -> Iterator[Row]:
         columns = ", ".join(f'"{name}"' for name in names)
-        result = self._archive.execute(f"SELECT {columns} FROM {LAKE}.{table} WHERE {self._which} {more}")
+        result = self._archive.execute(
+            f"SELECT {columns} FROM {LAKE}.{table} WHERE {self._which} {more}"
+        )
         while page := result.fetchmany(ROWS):
             yield from page
 
@@ -284,14 +346,17 @@ class _Unpacking:
                 if table in LOG:
                     return self._writer.add(table, page) == len(page)
                 names = table.c.keys()
-                self._writer.run(_insert(table), [dict(zip(names, row, strict=True)) for row in page])
+                self._writer.run(
+                    _insert(table), [dict(zip(names, row, strict=True)) for row in page]
+                )
                 return True
         except (StoreConflictError, TypeError, ValueError):
             return False
 
 
 def _between(keys: Sequence[str]) -> str:
-    return f"session_id || exchange_id BETWEEN {quoted(keys[0])} AND {quoted(keys[-1])}"  # ids are of one length
+    # ids are of one length
+    return f"session_id || exchange_id BETWEEN {quoted(keys[0])} AND {quoted(keys[-1])}"
 
 
 @cache

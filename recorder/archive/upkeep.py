@@ -1,14 +1,19 @@
-"""Upkeep of an archive: small files are merged, deleted rows and old snapshots leave nothing behind.
+"""Upkeep of an archive: small files are merged, deleted rows and old snapshots leave nothing
+behind.
 
 Rules of this file:
 
-* The caller holds the lock of the catalog: to DuckLake, a file of a transaction that has not committed is an orphan.
+* The caller holds the lock of the catalog: to DuckLake, a file of a transaction that has not
+  committed is an orphan.
 * No file is deleted before those that replace it are on the disk.
-* The catalog has the least and the greatest value of each column, texts of sessions among them. DuckLake widens those
-  of a table when rows are added and never narrows them: after a purge they are computed again.
-* What was deleted is also in older snapshots, and in files beside a list of deleted rows. So a purge writes files
-  again, lets snapshots expire, deletes replaced files, and writes the catalog again.
-* A tombstone stays in the archive. The one that the log has since the session was archived stays there, too.
+* The catalog has the least and the greatest value of each column, texts of sessions among them.
+  DuckLake widens those of a table when rows are added and never narrows them: after a purge they
+  are computed again.
+* What was deleted is also in older snapshots, and in files beside a list of deleted rows. So a
+  purge writes files again, lets snapshots expire, deletes replaced files, and writes the catalog
+  again.
+* A tombstone stays in the archive. The one that the log has since the session was archived stays
+  there, too.
 * A purge that breaks off is finished by the next one, of the same session or of another.
 """
 
@@ -25,7 +30,15 @@ import msgspec
 from sqlalchemy import URL
 
 from recorder import files
-from recorder.archive.lake import EXTRA, LAKE, catalog_lock, data_path, lake, transaction, translated
+from recorder.archive.lake import (
+    EXTRA,
+    LAKE,
+    catalog_lock,
+    data_path,
+    lake,
+    transaction,
+    translated,
+)
 from recorder.archive.place import database_of, require
 from recorder.archive.schema import ARCHIVED as ARCHIVED_SESSIONS
 from recorder.archive.schema import PACKED, VERSION, months_of, of_sessions
@@ -75,7 +88,9 @@ def sizes(connection: DuckDBPyConnection) -> dict[str, int]:
 
 
 def take_memory(connection: DuckDBPyConnection) -> None:
-    """Let a connection read and write whole row groups, one after the other: each thread would hold one of its own."""
+    """Let a connection read and write whole row groups, one after the other: each thread would hold
+    one of its own.
+    """
     connection.execute(f"SET memory_limit = '{MEMORY}'")
     connection.execute("SET threads = 1")
 
@@ -92,21 +107,33 @@ def merge(connection: DuckDBPyConnection) -> None:
 
 
 def clean(connection: DuckDBPyConnection) -> None:
-    """Delete all files but those of the newest snapshot: replaced ones, and those of transactions that broke off.
+    """Delete all files but those of the newest snapshot: replaced ones, and those of transactions
+    that broke off.
 
-    Raise `StoreError` if the data path has no files of an archive: a catalog of somebody else may name any folder.
+    Raise `StoreError` if the data path has no files of an archive: a catalog of somebody else may
+    name any folder.
     """
     place = data_path(connection)
-    if not connection.execute("SELECT 1 FROM glob($1) LIMIT 1", [f"{place}{FIRST_FILES}/**"]).fetchall():
-        raise StoreError(f"{place} has no files of an archive, and nothing is deleted there: look where they are.")
+    if not connection.execute(
+        "SELECT 1 FROM glob($1) LIMIT 1", [f"{place}{FIRST_FILES}/**"]
+    ).fetchall():
+        raise StoreError(
+            f"{place} has no files of an archive, and nothing is deleted there: look where they are."
+        )
     sync(connection)
-    connection.execute(f"SELECT count(*) FROM ducklake_expire_snapshots('{LAKE}', older_than => now())").fetchall()
+    connection.execute(
+        f"SELECT count(*) FROM ducklake_expire_snapshots('{LAKE}', older_than => now())"
+    ).fetchall()
     connection.execute(f"CALL ducklake_cleanup_old_files('{LAKE}', cleanup_all => true)").fetchall()
-    connection.execute(f"CALL ducklake_delete_orphaned_files('{LAKE}', cleanup_all => true)").fetchall()
+    connection.execute(
+        f"CALL ducklake_delete_orphaned_files('{LAKE}', cleanup_all => true)"
+    ).fetchall()
 
 
 def _narrow(url: URL) -> None:
-    """Take the limits of columns from the files that there are. Without any, they are those of an empty text.
+    """Take the limits of columns from the files that there are.
+
+    Without any, they are those of an empty text.
 
     Nobody may have the archive open here.
     """
@@ -122,7 +149,10 @@ def _narrow(url: URL) -> None:
 
 
 def sync(connection: DuckDBPyConnection) -> None:
-    """Wait until the files of an archive are on the disk: DuckDB does not. On S3 they are when they are written."""
+    """Wait until the files of an archive are on the disk: DuckDB does not.
+
+    On S3 they are when they are written.
+    """
     place = data_path(connection)
     if "://" in place:
         return
@@ -141,22 +171,28 @@ def private() -> Iterator[None]:
         os.umask(before)
 
 
-def those_in(connection: DuckDBPyConnection, table: str, month: str, session_ids: Collection[str]) -> set[str]:
+def those_in(
+    connection: DuckDBPyConnection, table: str, month: str, session_ids: Collection[str]
+) -> set[str]:
     """Return the sessions of which a table of an archive has a row."""
     sql = f"SELECT session_id FROM {LAKE}.{table} WHERE {of_sessions(month, session_ids)}"
     return {session_id for (session_id,) in connection.execute(sql).fetchall()}
 
 
-def delete_sessions(connection: DuckDBPyConnection, month: str, session_ids: Collection[str]) -> None:
+def delete_sessions(
+    connection: DuckDBPyConnection, month: str, session_ids: Collection[str]
+) -> None:
     """Delete all rows of some sessions. In a transaction."""
     for table in (*PACKED, ARCHIVED_SESSIONS.name) if session_ids else ():
         connection.execute(f"DELETE FROM {LAKE}.{table} WHERE {of_sessions(month, session_ids)}")
 
 
 def sessions_there(archive: URL, session_ids: Collection[str]) -> set[str]:
-    """Return which of some sessions an archive has, or had until a purge, which may have broken off.
+    """Return which of some sessions an archive has, or had until a purge, which may have broken
+    off.
 
-    It waits for an archiver that copies just now. Once a session has its tombstone in the log, no other one copies it.
+    It waits for an archiver that copies just now. Once a session has its tombstone in the log, no
+    other one copies it.
     """
     require(archive)
     with (
@@ -167,14 +203,18 @@ def sessions_there(archive: URL, session_ids: Collection[str]) -> set[str]:
     ):
         there: set[str] = set()
         for month, ids in months_of(session_ids).items():
-            for table in (ARCHIVED_SESSIONS, tombstones):  # a session that was purged while it was copied has no row
+            # a session that was purged while it was copied has no row
+            for table in (ARCHIVED_SESSIONS, tombstones):
                 there |= those_in(connection, table.name, month, ids)
         return there
 
 
-def purge_archive(archive: URL, session_ids: Collection[str], reason: str, now_ns: int) -> list[Counts]:
-    """Delete sessions from an archive, and what is left of those that were deleted before. Return the counts of those
-    that were there.
+def purge_archive(
+    archive: URL, session_ids: Collection[str], reason: str, now_ns: int
+) -> list[Counts]:
+    """Delete sessions from an archive, and what is left of those that were deleted before.
+
+    Return the counts of those that were there.
 
     Raise `StoreBusyError` if a reader of the catalog prevents that it is written anew.
     """
@@ -186,33 +226,52 @@ def purge_archive(archive: URL, session_ids: Collection[str], reason: str, now_n
             for month, ids in months_of(session_ids).items():
                 done += _delete(connection, month, ids, reason, now_ns)
             # Files that have deleted rows are written again.
-            connection.execute(f"CALL ducklake_rewrite_data_files('{LAKE}', delete_threshold => 0)").fetchall()
+            connection.execute(
+                f"CALL ducklake_rewrite_data_files('{LAKE}', delete_threshold => 0)"
+            ).fetchall()
             merge(connection)
             clean(connection)
         _narrow(archive)
         try:
             writing_of(catalog).sweep_catalog(catalog)
         except StoreBusyError as error:
-            raise StoreBusyError(f"{error} Its catalog still has some values of what was purged.") from error
+            raise StoreBusyError(
+                f"{error} Its catalog still has some values of what was purged."
+            ) from error
     return done
 
 
 def _delete(
-    connection: DuckDBPyConnection, month: str, session_ids: Collection[str], reason: str, now_ns: int
+    connection: DuckDBPyConnection,
+    month: str,
+    session_ids: Collection[str],
+    reason: str,
+    now_ns: int,
 ) -> list[Counts]:
     """Delete sessions of a month, with their tombstones, in one transaction."""
     done = []
     with transaction(connection):
         for session_id in those_in(connection, sessions.name, month, session_ids):
             counts, last_hash = _counted(connection, month, session_id)
-            values = [session_id, now_ns, reason, msgspec.json.encode(counts).decode(), last_hash, month]
-            connection.execute(f"INSERT INTO {LAKE}.{tombstones.name} VALUES ($1, $2, $3, $4, $5, $6)", values)
+            values = [
+                session_id,
+                now_ns,
+                reason,
+                msgspec.json.encode(counts).decode(),
+                last_hash,
+                month,
+            ]
+            connection.execute(
+                f"INSERT INTO {LAKE}.{tombstones.name} VALUES ($1, $2, $3, $4, $5, $6)", values
+            )
             done.append(counts)
         delete_sessions(connection, month, session_ids)
     return done
 
 
-def _counted(connection: DuckDBPyConnection, month: str, session_id: str) -> tuple[Counts, bytes | None]:
+def _counted(
+    connection: DuckDBPyConnection, month: str, session_id: str
+) -> tuple[Counts, bytes | None]:
     """Return the counts of a session, and the last hash of its last exchange."""
     which = of_sessions(month, [session_id])
     sql = f"SELECT count(*), arg_max(last_hash, exchange_id) FROM {LAKE}.{exchanges.name} WHERE {which}"

@@ -1,7 +1,8 @@
 """The proof of an archive: its tables by DuckDB, and each session as a log.
 
-The hashes of a session are computed when it is unpacked, and the last one of an exchange is that which was recorded: a
-change of any event is a difference there. What the files themselves have of damage, DuckDB says when it reads them.
+The hashes of a session are computed when it is unpacked, and the last one of an exchange is that
+which was recorded: a change of any event is a difference there. What the files themselves have of
+damage, DuckDB says when it reads them.
 """
 
 from __future__ import annotations
@@ -48,7 +49,10 @@ class ArchiveVerifier(LogVerifier):
         self._archive, self._writer = archive, writer
 
     def whole_damage(self) -> list[str]:
-        """Return the tables of which a file is missing, or has a key that cannot be read. A count would read none."""
+        """Return the tables of which a file is missing, or has a key that cannot be read.
+
+        A count would read none.
+        """
         found = []
         for table in COPIED:
             try:
@@ -61,8 +65,13 @@ class ArchiveVerifier(LogVerifier):
         every = " UNION ".join(f"SELECT session_id FROM {table.name}" for table in COPIED)
         return sorted(session_id for (session_id,) in self._ask(Statement(every)))
 
-    def verify(self, session_id: str, advance: Callable[[int], None], *, projections: bool = True) -> SessionReport:
-        """Read a session to its last event. `advance` is called after every page with its number of events."""
+    def verify(
+        self, session_id: str, advance: Callable[[int], None], *, projections: bool = True
+    ) -> SessionReport:
+        """Read a session to its last event.
+
+        `advance` is called after every page with its number of events.
+        """
         try:
             unpacked = self._archive.unpack(session_id)
         except StoreBusyError:
@@ -74,10 +83,16 @@ class ArchiveVerifier(LogVerifier):
         with closing(unpacked), LogVerifier.open(unpacked.url, self._writer) as verifier:
             report = verifier.verify(session_id, advance, projections=projections)
         for exchange_id in unpacked.orphans:
-            report.find(exchange_id, "orphan", "there are events of an exchange that has no row: it was removed")
+            report.find(
+                exchange_id,
+                "orphan",
+                "there are events of an exchange that has no row: it was removed",
+            )
         return report
 
     def _ask(self, statement: Statement, values: Mapping[str, Any] | None = None) -> list[Any]:
         sql, names = statement.positional("sqlite")
         with translated(self._archive.url):
-            return self._archive.connection.execute(sql, [(values or {})[name] for name in names]).fetchall()
+            return self._archive.connection.execute(
+                sql, [(values or {})[name] for name in names]
+            ).fetchall()

@@ -1,12 +1,14 @@
-"""The tables and views of a log and its archives, in one connection of DuckDB and under their own names.
+"""The tables and views of a log and its archives, in one connection of DuckDB and under their own
+names.
 
 Rules of this file:
 
-* DuckDB reads all of them and computes the views, in a process that has no file of the log open by the module `sqlite3`
-  (`recorder.store.duckdb.connection`).
-* Everything is read at one moment, the log first: an archiver writes to the archive first and deletes from the log
-  then, so no session is missing. One that is in both counts as in the log.
-* Prices are those of the log, and so is what belongs to no session. An archive that is read by itself has its own.
+* DuckDB reads all of them and computes the views, in a process that has no file of the log open by
+  the module `sqlite3` (`recorder.store.duckdb.connection`).
+* Everything is read at one moment, the log first: an archiver writes to the archive first and
+  deletes from the log then, so no session is missing. One that is in both counts as in the log.
+* Prices are those of the log, and so is what belongs to no session. An archive that is read by
+  itself has its own.
 * Views are made here, whatever text an archive has of them.
 * Ids are text as in a file, also of a log on a server, whose type for them compares otherwise.
 """
@@ -51,13 +53,15 @@ def open_views(
     target: Path | None = None,
     prices: Sequence[Sequence[Any]] = (),
 ) -> Iterator[DuckDBPyConnection]:
-    """Open the tables and views of a log and its archives, of all sessions or of one: its sums are of that alone.
+    """Open the tables and views of a log and its archives, of all sessions or of one: its sums are
+    of that alone.
 
-    The connection is in a transaction. It may write to the folder `target`, and to no other. `prices` are in place of
-    those of an archive.
+    The connection is in a transaction. It may write to the folder `target`, and to no other.
+    `prices` are in place of those of an archive.
 
-    Raise `NotFoundError` or `StoreError` if there is none to read, `RecorderError` if an archive of the log cannot be
-    read; with `leaves_out` it is left out then, with a warning. `command` is for the error without an extra.
+    Raise `NotFoundError` or `StoreError` if there is none to read, `RecorderError` if an archive of
+    the log cannot be read; with `leaves_out` it is left out then, with a warning. `command` is for
+    the error without an extra.
     """
     archives = archives_of(url)
     require(url)
@@ -83,7 +87,9 @@ def open_views(
         connection.execute("BEGIN TRANSACTION")
         _leave_out_twice(connection, sources)
         for source in sources:
-            source.conditions += [] if session_id is None else [f"session_id = {quoted(session_id)}"]
+            source.conditions += (
+                [] if session_id is None else [f"session_id = {quoted(session_id)}"]
+            )
         _create_tables(connection, sources)
         if prices:
             _set_prices(connection, prices)
@@ -155,17 +161,25 @@ def _create_tables(connection: DuckDBPyConnection, sources: Sequence[_Source]) -
         connection.execute(f"CREATE VIEW {table.name} AS {' UNION ALL '.join(parts)}")
     # The hashes of archives, which have none of events, are those of their exchanges.
     key = "session_id, exchange_id"
-    parts = [f"SELECT {key}, hash AS last_hash FROM {events.name} WHERE kind = 'end' AND hash IS NOT NULL"]
+    parts = [
+        f"SELECT {key}, hash AS last_hash FROM {events.name} WHERE kind = 'end' AND hash IS NOT NULL"
+    ]
     for source in sources:
         if source.is_lake:
-            parts.append(f"SELECT {key}, last_hash FROM {source.name}.{exchanges.name}{_where(source.conditions)}")
+            parts.append(
+                f"SELECT {key}, last_hash FROM {source.name}.{exchanges.name}{_where(source.conditions)}"
+            )
     connection.execute(f"CREATE VIEW {LAST_HASHES} AS {' UNION ALL '.join(parts)}")
 
 
 def _set_prices(connection: DuckDBPyConnection, prices: Sequence[Sequence[Any]]) -> None:
-    """Make the table `prices` in memory, in place of the archive's own: no reader writes to an archive."""
+    """Make the table `prices` in memory, in place of the archive's own: no reader writes to an
+    archive.
+    """
     types = {name: type.removesuffix(" NOT NULL") for name, type in PRICES.columns.items()}
     rows = json.dumps([dict(zip(types, row, strict=True)) for row in prices])
     each = f"SELECT unnest(from_json({quoted(rows)}, {quoted(json.dumps([types]))})) AS r"
     connection.execute(f"DROP VIEW {PRICES.name}")
-    connection.execute(f"CREATE TABLE {PRICES.name} AS SELECT {', '.join(f'r.{name}' for name in types)} FROM ({each})")
+    connection.execute(
+        f"CREATE TABLE {PRICES.name} AS SELECT {', '.join(f'r.{name}' for name in types)} FROM ({each})"
+    )

@@ -1,4 +1,5 @@
-"""Cassettes: text files that hold a session or a part of one, and their conversion to records of a journal.
+"""Cassettes: text files that hold a session or a part of one, and their conversion to records of a
+journal.
 
 Must not know: the database, HTTP servers, the command line.
 
@@ -8,8 +9,8 @@ Must not know: the database, HTTP servers, the command line.
     plain        bodies of event streams, payloads line by line, JSON documents
     content      detects the format of a file
 
-A cassette is checked to its end before its first record is yielded: to read a file twice is cheaper than to undo half
-of an import.
+A cassette is checked to its end before its first record is yielded: to read a file twice is cheaper
+than to undo half of an import.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ from recorder.journal.format import Mark
 from recorder.model.events import Session
 
 SIZE_LIMIT = 2**30
-"""Bytes of a file: a thousand times the largest stream we have seen. What is larger is not a cassette but a mistake."""
+"""Bytes of a file: a thousand times the largest stream we have seen. What is larger is not a
+cassette but a mistake.
+"""
 
 SUFFIX = ".sse.jsonl"
 """Of our own: what git, tests and people know a cassette by."""

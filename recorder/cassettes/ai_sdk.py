@@ -1,8 +1,10 @@
-"""`.devtools/generations.json`, written by the middleware of `@ai-sdk/devtools` for Vercel's AI SDK.
+"""`.devtools/generations.json`, written by the middleware of `@ai-sdk/devtools` for Vercel's AI
+SDK.
 
-A step is one call of a model, as the SDK saw it: the request body, and the payloads of the provider's events
-(`raw_chunks`) or its JSON document (`raw_response`), all as JSON in texts. The URL, the headers of the request and the
-times of events are not stored: the target is the usual one of the API, which the name of the provider says.
+A step is one call of a model, as the SDK saw it: the request body, and the payloads of the
+provider's events (`raw_chunks`) or its JSON document (`raw_response`), all as JSON in texts. The
+URL, the headers of the request and the times of events are not stored: the target is the usual one
+of the API, which the name of the provider says.
 """
 
 from __future__ import annotations
@@ -43,7 +45,8 @@ _APIS = {
     ".generative-ai": "gemini",
     ".chat.completions": "openai-chat",
 }
-"""The last part of a provider's name in the SDK (`openai.responses`), and the API that it speaks."""
+"""The last part of a provider's name in the SDK (`openai.responses`), and the API that it speaks.
+"""
 
 
 class _SdkStep(msgspec.Struct, frozen=True):
@@ -87,7 +90,11 @@ def _call(step: _SdkStep) -> ImportedCall:
     dialect = _dialect(step.provider or "", payloads)
     is_stream = step.type == "stream"
     content_type = "text/event-stream" if is_stream else "application/json"
-    pieces = [block(each, dialect) for each in payloads] if is_stream else [json_bytes(each) for each in payloads]
+    pieces = (
+        [block(each, dialect) for each in payloads]
+        if is_stream
+        else [json_bytes(each) for each in payloads]
+    )
     headers = {**_headers(step), "content-type": content_type}
     answered = bool(payloads) or step.error is None
     duration_ns = milliseconds(step.duration_ms)
@@ -100,7 +107,9 @@ def _call(step: _SdkStep) -> ImportedCall:
         started_ns=nanoseconds(step.started_at),
         head_ns=duration_ns,
         end_ns=duration_ns,
-        body=b"" if step.raw_request is None else json_bytes(_json(step.raw_request, "raw_request")),
+        body=b""
+        if step.raw_request is None
+        else json_bytes(_json(step.raw_request, "raw_request")),
         response=ResponseHead(200, "", header_list(headers)) if answered else None,
         pieces=[(duration_ns, each) for each in pieces],
         end=_end(step, answered=answered),
@@ -120,7 +129,9 @@ def _payloads(step: _SdkStep) -> Sequence[Any]:
 
 
 def _headers(step: _SdkStep) -> dict[str, str]:
-    """Return the headers of a document's response, which its output has; those of a stream are not stored."""
+    """Return the headers of a document's response, which its output has; those of a stream are not
+    stored.
+    """
     output = object_(_decoded(step.output or ""))
     headers = object_(object_(output.get("response")).get("headers"))
     return {name.lower(): text for name, text in headers.items() if isinstance(text, str)}
@@ -145,7 +156,11 @@ def _dialect(provider: str, payloads: Sequence[Any]) -> str:
 
 def _end(step: _SdkStep, *, answered: bool) -> ExchangeEnd:
     if step.error is None:
-        return ExchangeEnd("eof") if step.duration_ms is not None else ExchangeEnd("recorder_crash", "it has no end")
+        return (
+            ExchangeEnd("eof")
+            if step.duration_ms is not None
+            else ExchangeEnd("recorder_crash", "it has no end")
+        )
     if step.error == ABORTED:
         return ExchangeEnd("client_disconnect", step.error)
     return ExchangeEnd("upstream_reset" if answered else "upstream_unreachable", step.error)

@@ -1,18 +1,21 @@
-"""HTTP calls and WebSocket connections as other tools store them, and their records of a journal. Pure.
+"""HTTP calls and WebSocket connections as other tools store them, and their records of a journal.
+Pure.
 
 Rules of this file:
 
-* All of these formats keep a body without its content coding, under the headers that it was sent with.
+* All of these formats keep a body without its content coding, under the headers that it was sent
+  with.
 
-* A file is read whole, since its records refer to each other, or are not in the order of their times. So three things
-  have a limit: its bytes, the values in one document of it, and the bodies that are made from it. Each is held at once.
+* A file is read whole, since its records refer to each other, or are not in the order of their
+  times. So three things have a limit: its bytes, the values in one document of it, and the bodies
+  that are made from it. Each is held at once.
 * A limit is checked before what it limits is made.
-* Of tools that decode what they see, bytes are made up from the values: JSON without spaces, and each event framed as
-  its API does. Such tools store no time of an event, so a response came, as far as anybody knows, when its last byte
-  did. What a tool did not store at all is a gap, with the reason: the exchange is then not lossless, and no replay
-  takes it for whole.
-* Messages over WebSocket become frames, so that the ingester finds the turns in them as in a connection that it
-  records. The frames are made up: one for each message, uncompressed.
+* Of tools that decode what they see, bytes are made up from the values: JSON without spaces, and
+  each event framed as its API does. Such tools store no time of an event, so a response came, as
+  far as anybody knows, when its last byte did. What a tool did not store at all is a gap, with the
+  reason: the exchange is then not lossless, and no replay takes it for whole.
+* Messages over WebSocket become frames, so that the ingester finds the turns in them as in a
+  connection that it records. The frames are made up: one for each message, uncompressed.
 """
 
 from __future__ import annotations
@@ -56,16 +59,23 @@ from recorder.wire.redaction.headers import redact_headers, redact_record, redac
 from recorder.wire.turns import PROTOCOL
 from recorder.wire.upstreams import url_at
 
-FILE_LIMIT = 256 * 2**20  # bytes: hours of a browser, with images, or about 20,000 calls as LiteLLM logs them
-VALUES_LIMIT = 10**7  # in one JSON document: of 64 bytes each, where three bytes of a file can be a value
-BODIES_LIMIT = 256 * 2**20  # bytes of all bodies of a file: a reference or a coding makes them longer than the file
+# bytes: hours of a browser, with images, or about 20,000 calls as LiteLLM logs them
+FILE_LIMIT = 256 * 2**20
+# in one JSON document: of 64 bytes each, where three bytes of a file can be a value
+VALUES_LIMIT = 10**7
+# bytes of all bodies of a file: a reference or a coding makes them longer than the file
+BODIES_LIMIT = 256 * 2**20
 
-_PUNCTUATION = (b",", b"[", b"{")  # before each value but the first: it has one of its own, or that of what it is in
+# before each value but the first: it has one of its own, or that of what it is in
+_PUNCTUATION = (b",", b"[", b"{")
 _NEXT = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[,\[{]', re.DOTALL)
 
 
 def read_whole(file: BinaryIO, advice: str, limit_bytes: int = FILE_LIMIT) -> bytes:
-    """Return a file without its byte-order mark. Raise `RecorderError`, with the advice, if it is too large."""
+    """Return a file without its byte-order mark.
+
+    Raise `RecorderError`, with the advice, if it is too large.
+    """
     file.seek(0)
     data = file.read(limit_bytes + 1)
     if len(data) > limit_bytes:
@@ -81,7 +91,9 @@ def check_values(data: bytes) -> bytes:
     for match in _NEXT.finditer(data):
         values += data[match.start()] != ord('"')
         if values > VALUES_LIMIT:
-            raise RecorderError(f"it has over {VALUES_LIMIT:,} values in one document, far more than any call")
+            raise RecorderError(
+                f"it has over {VALUES_LIMIT:,} values in one document, far more than any call"
+            )
     return data
 
 
@@ -115,8 +127,9 @@ def from_base64(written: str) -> bytes:
 
 
 def url(request: RequestRecord, *, was_imported: bool = False) -> str:
-    """Return the URL that a client uses without a recorder: that of the upstream, if it is a server of one's own; else
-    the host that the client named; of this machine only if that is not a recorder."""
+    """Return the URL that a client uses without a recorder: that of the upstream, if it is a server
+    of one's own; else the host that the client named; of this machine only if that is not a
+    recorder."""
     asked = url_at(request.base_url, request.upstream, request.target)
     if request.base_url and asked is not None:
         return asked
@@ -126,7 +139,11 @@ def url(request: RequestRecord, *, was_imported: bool = False) -> str:
         return f"{'http' if is_here else 'https'}://{host}{request.target}"
     if asked is not None:
         return asked
-    return f"http://{host}{request.target}" if host else f"https://{request.upstream}.invalid{request.target}"
+    return (
+        f"http://{host}{request.target}"
+        if host
+        else f"https://{request.upstream}.invalid{request.target}"
+    )
 
 
 def target_of(url: str) -> str:
@@ -203,7 +220,9 @@ class ImportedCall(NamedTuple):
         if self.response is not None:
             yield Entry(Mark.RESPONSE, self.head_ns, redact_record(self.response))
         if self.missing_response is not None:
-            yield Entry(Mark.GAP, self.head_ns, _gap_of(Mark.CHUNK, self.head_ns, self.missing_response))
+            yield Entry(
+                Mark.GAP, self.head_ns, _gap_of(Mark.CHUNK, self.head_ns, self.missing_response)
+            )
         end_ns = self.end_ns
         for chunk in self.chunks():
             end_ns = max(end_ns, chunk.t_ns)
@@ -236,9 +255,12 @@ def imported_session(name: str, names: Names) -> Session:
 class ImportedFile:
     """A file of another program, checked: a `Cassette` of calls and connections."""
 
-    def __init__(self, calls: Iterable[ImportedCall], nothing: str | None, budget: BodyBudget | None = None) -> None:
-        """Hold the calls of a file, as far as their bodies have room in a budget. Raise `RecorderError`; `nothing` says
-        that there are none, where that is an error.
+    def __init__(
+        self, calls: Iterable[ImportedCall], nothing: str | None, budget: BodyBudget | None = None
+    ) -> None:
+        """Hold the calls of a file, as far as their bodies have room in a budget.
+
+        Raise `RecorderError`; `nothing` says that there are none, where that is an error.
         """
         self.events = 0
         self._calls: list[ImportedCall] = []
@@ -281,7 +303,9 @@ def json_bytes(value: Any) -> bytes:
 
 
 def block(payload: Any, dialect: str, event: str | None = None) -> bytes:
-    """Return the payload of an event as a block of its stream; `event` is a name that does not follow from it."""
+    """Return the payload of an event as a block of its stream; `event` is a name that does not
+    follow from it.
+    """
     data = json_bytes(payload).replace(b"\r", b" ").replace(b"\n", b"\ndata: ")
     made = framed(data, dialect)
     if event is None or made.startswith(b"event: "):
@@ -290,8 +314,12 @@ def block(payload: Any, dialect: str, event: str | None = None) -> bytes:
 
 
 def header_list(given: Mapping[str, str], **changed: str) -> list[Header]:
-    """Return redacted headers that are true for a decoded body; `changed` are values of those that are there."""
-    pairs = ((name, changed.get(name.lower().replace("-", "_"), value)) for name, value in given.items())
+    """Return redacted headers that are true for a decoded body; `changed` are values of those that
+    are there.
+    """
+    pairs = (
+        (name, changed.get(name.lower().replace("-", "_"), value)) for name, value in given.items()
+    )
     return true_headers(redact_headers(as_sent(pairs)))
 
 
@@ -327,7 +355,12 @@ class ImportedConnection(ImportedCall):
 
     @classmethod
     def of(
-        cls, target: str, headers: list[Header], frames: list[Piece], response: ResponseHead = SWITCHING, **known: Any
+        cls,
+        target: str,
+        headers: list[Header],
+        frames: list[Piece],
+        response: ResponseHead = SWITCHING,
+        **known: Any,
     ) -> ImportedConnection:
         """Return a connection; `known` are further fields of a call."""
         # A key without its answer is left out: nothing can be checked with it.
@@ -335,7 +368,16 @@ class ImportedConnection(ImportedCall):
         untrue = {_EXTENSIONS} if is_answered else {_EXTENSIONS, _KEY}
         response = replace(response, headers=_upgraded(response.headers, untrue))
         upstream = by_path("POST", target).upstream
-        return cls("GET", target, _upgraded(headers, untrue), b"", response, frames, upstream=upstream, **known)
+        return cls(
+            "GET",
+            target,
+            _upgraded(headers, untrue),
+            b"",
+            response,
+            frames,
+            upstream=upstream,
+            **known,
+        )
 
     def mark(self, piece: bytes) -> Mark:
         is_of_client = piece[1] & MASKED
@@ -347,10 +389,12 @@ class ImportedConnection(ImportedCall):
 
 
 def _upgraded(given: Sequence[Header], untrue: set[str]) -> list[Header]:
-    """Return the headers of a handshake that are true for messages without compression; both sides offer and accept it,
-    also where the browser did not save them.
+    """Return the headers of a handshake that are true for messages without compression; both sides
+    offer and accept it, also where the browser did not save them.
     """
     kept = [(name, value) for name, value in given if name.lower() not in untrue]
     names = {name.lower() for name, _ in kept}
-    needed = [each for each in (("connection", "Upgrade"), ("upgrade", PROTOCOL)) if each[0] not in names]
+    needed = [
+        each for each in (("connection", "Upgrade"), ("upgrade", PROTOCOL)) if each[0] not in names
+    ]
     return [*needed, *kept]

@@ -1,11 +1,14 @@
-"""Cassettes of cassetter (Kludex/cassetter, 0.16), YAML or TOML, as exchanges; a turn on a WebSocket is another one.
+"""Cassettes of cassetter (Kludex/cassetter, 0.16), YAML or TOML, as exchanges; a turn on a
+WebSocket is another one.
 
-Bodies of JSON are stored as values, and their bytes are made up: compact JSON with the same keys in the same order.
-Event streams and other texts are stored as they came, bytes that are not UTF-8 in hexadecimal.
+Bodies of JSON are stored as values, and their bytes are made up: compact JSON with the same keys in
+the same order. Event streams and other texts are stored as they came, bytes that are not UTF-8 in
+hexadecimal.
 
-The file is in the order of its requests, and `recorded_at` is the time at which a response had arrived, or a connection
-had ended: exchanges are in the order of these times, and end then. The times of events over HTTP are made up, one every
-10 ms; those of WebSocket messages are stored. Calls over gRPC are not read.
+The file is in the order of its requests, and `recorded_at` is the time at which a response had
+arrived, or a connection had ended: exchanges are in the order of these times, and end then. The
+times of events over HTTP are made up, one every 10 ms; those of WebSocket messages are stored.
+Calls over gRPC are not read.
 """
 
 from __future__ import annotations
@@ -61,7 +64,9 @@ class _StoredBody(msgspec.Struct, frozen=True):
 
 
 class _StoredMessage(msgspec.Struct, frozen=True):
-    """What a request and a response have in common: YAML nests the body, TOML has it in two keys of the message."""
+    """What a request and a response have in common: YAML nests the body, TOML has it in two keys of
+    the message.
+    """
 
     headers: VcrHeaders | None = None
     body: _StoredBody | None = None
@@ -136,9 +141,13 @@ class Cassetter(ImportedFile):
 def _stored(data: bytes) -> _Stored:
     """Decode the document. Raises `RecorderError`."""
     with refusing("it is not a cassette of cassetter"):
-        stored = msgspec.convert(_toml(data) if looks_like_toml(data) else read_yaml(data, is_typed=True), _Stored)
+        stored = msgspec.convert(
+            _toml(data) if looks_like_toml(data) else read_yaml(data, is_typed=True), _Stored
+        )
     if stored.version != VERSION:
-        raise RecorderError(f"version {stored.version} of cassetter cassettes is not known here, only {VERSION}")
+        raise RecorderError(
+            f"version {stored.version} of cassetter cassettes is not known here, only {VERSION}"
+        )
     return stored
 
 
@@ -158,7 +167,10 @@ def _toml(data: bytes) -> dict[str, Any]:
 
 
 def _interactions(stored: _Stored) -> Iterator[tuple[VcrInteraction, int]]:
-    """Yield the interactions in the form of VCR, each with the time at which it had ended. Raises `RecorderError`."""
+    """Yield the interactions in the form of VCR, each with the time at which it had ended.
+
+    Raises `RecorderError`.
+    """
     for number, each in enumerate(stored.interactions, 1):
         with refusing(f"interaction {number} is none of a cassetter cassette"):
             interaction = _interaction(msgspec.convert(each, _StoredInteraction))
@@ -192,9 +204,14 @@ def _connection(given: _StoredConnection) -> ImportedConnection:
     pieces, at_ns = list[Piece](), 0
     for frame in given.frames:
         at_ns = max(at_ns, frame.offset_ms * 10**6)
-        payload, mask = _bytes(frame.body.type, frame.body.content), NO_MASK if frame.direction == "send" else None
+        payload, mask = (
+            _bytes(frame.body.type, frame.body.content),
+            NO_MASK if frame.direction == "send" else None,
+        )
         if len(payload) > (MESSAGE_LIMIT if frame.frame_type != "close" else CONTROL_LIMIT):
-            raise ValueError(f"a {frame.frame_type} frame has {len(payload):,} bytes, more than any recorder takes")
+            raise ValueError(
+                f"a {frame.frame_type} frame has {len(payload):,} bytes, more than any recorder takes"
+            )
         pieces.append((at_ns, encode_frame(frame.frame_type, payload, mask=mask)))
     sent = [*missing_host(given.uri, headers), *headers]
     return ImportedConnection.of(target_of(given.uri), sent, pieces, end_ns=at_ns)

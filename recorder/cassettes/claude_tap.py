@@ -1,11 +1,14 @@
-"""Recordings of claude-tap: its trace as JSON lines, and the compact bundle that `claude-tap export` writes.
+"""Recordings of claude-tap: its trace as JSON lines, and the compact bundle that
+`claude-tap export` writes.
 
-A record is one call, decoded: request and response bodies as JSON, and the events of a stream only if claude-tap ran
-with `--tap-store-stream-events`. Without them the response is what claude-tap put together from its events: it is
-imported as a document, with a gap. A WebSocket connection is one record: messages of both sides, but not in which order
-they came. The client's came, as far as anybody knows, when the connection began, and the server's when it ended.
+A record is one call, decoded: request and response bodies as JSON, and the events of a stream only
+if claude-tap ran with `--tap-store-stream-events`. Without them the response is what claude-tap put
+together from its events: it is imported as a document, with a gap. A WebSocket connection is one
+record: messages of both sides, but not in which order they came. The client's came, as far as
+anybody knows, when the connection began, and the server's when it ended.
 
-In a bundle, values of over 512 bytes are stored once and referred to (`claude_tap/compact_trace.py` of claude-tap).
+In a bundle, values of over 512 bytes are stored once and referred to (`claude_tap/compact_trace.py`
+of claude-tap).
 """
 
 from __future__ import annotations
@@ -40,10 +43,16 @@ from recorder.wire.dialects import by_name, by_path
 from recorder.wire.dialects.json_values import decoded_or_none, object_
 from recorder.wire.framing import SSE, framing_of
 
-BUNDLE, RECORD, REFERENCE = "__claude_tap_compact_trace__", "__claude_tap_compact_record__", "__claude_tap_blob_ref__"
+BUNDLE, RECORD, REFERENCE = (
+    "__claude_tap_compact_trace__",
+    "__claude_tap_compact_record__",
+    "__claude_tap_blob_ref__",
+)
 VERSION = 1  # of a bundle, its records and its references
 
-NOT_STORED = "claude-tap did not store the events of this stream: run it with --tap-store-stream-events"
+NOT_STORED = (
+    "claude-tap did not store the events of this stream: run it with --tap-store-stream-events"
+)
 JSON = "application/json"
 BINARY = "claude-tap does not store bodies that are binary"
 
@@ -88,7 +97,10 @@ class _TapRecord(msgspec.Struct, frozen=True):
 
     @property
     def started_ns(self) -> int:
-        """Return when the call began. Raises `ValueError`, also for a time that the log cannot hold."""
+        """Return when the call began.
+
+        Raises `ValueError`, also for a time that the log cannot hold.
+        """
         began_ns = nanoseconds(self.timestamp) - self.duration_ns
         if began_ns < -(2**63):
             raise ValueError(f"it began too long before {self.timestamp}")
@@ -116,7 +128,9 @@ def _bundle(data: bytes, budget: BodyBudget) -> Iterator[ImportedCall]:
     document = object_(decoded_or_none(check_values(data)))
     marker, records, blobs = map(document.get, (BUNDLE, "records", "blobs"))
     if not isinstance(records, list) or not isinstance(blobs, dict):
-        raise RecorderError("it is not a bundle of claude-tap, or it was cut off: `records` and `blobs` are not there")
+        raise RecorderError(
+            "it is not a bundle of claude-tap, or it was cut off: `records` and `blobs` are not there"
+        )
     _check_version(marker, "the bundle")
     stored = _Blobs(blobs)
     for number, record in enumerate(records, 1):
@@ -124,13 +138,17 @@ def _bundle(data: bytes, budget: BodyBudget) -> Iterator[ImportedCall]:
         packed = object_(record).get(RECORD)
         if packed is not None:
             _check_version(packed, place)
-            record = _unpacked(object_(record).get("record"), stored, place, BodyBudget(budget.left_bytes))
+            record = _unpacked(
+                object_(record).get("record"), stored, place, BodyBudget(budget.left_bytes)
+            )
         yield _call(record, place)
 
 
 def _check_version(marker: Any, place: str) -> None:
     if (version := object_(marker).get("version")) != VERSION:
-        raise RecorderError(f"{place} has version {version!r:.20} of claude-tap's format, only {VERSION} is known")
+        raise RecorderError(
+            f"{place} has version {version!r:.20} of claude-tap's format, only {VERSION} is known"
+        )
 
 
 class _Blobs:
@@ -144,7 +162,9 @@ class _Blobs:
         """Return the value of a reference, which takes from the budget what it adds to a body."""
         found = self._stored.get(name) if isinstance(name, str) else None
         if not isinstance(found, dict) or "payload" not in found:
-            raise RecorderError(f"{place} refers to a value that is not in the bundle: {name!r:.80}")
+            raise RecorderError(
+                f"{place} refers to a value that is not in the bundle: {name!r:.80}"
+            )
         payload = found.get("payload")
         if name not in self._sizes:
             self._sizes[name] = len(json_bytes(payload))
@@ -167,7 +187,9 @@ def _followed(given: Any, blobs: _Blobs, place: str, budget: BodyBudget) -> Any:
     if isinstance(given, list):
         followed = []
         for each in given:
-            followed.append(_followed(each, blobs, place, budget) if isinstance(each, dict) else each)
+            followed.append(
+                _followed(each, blobs, place, budget) if isinstance(each, dict) else each
+            )
         return followed
     reference = object_(given).get(REFERENCE)
     if reference is None:
@@ -210,7 +232,9 @@ def _exchange(record: _TapRecord) -> ImportedCall:
     is_stream = framing_of(header(response.headers.items(), "content-type")) is SSE
     is_cut = is_stream and not response.sse_events and response.body is not None
     changed = {"content_type": JSON} if is_cut else {}
-    pieces = [block(each.data, dialect, each.name) for each in response.sse_events] or [json_bytes(response.body)]
+    pieces = [block(each.data, dialect, each.name) for each in response.sse_events] or [
+        json_bytes(response.body)
+    ]
     is_binary = isinstance(request.body, dict) and "_encoding" in request.body
     return ImportedCall(
         method=request.method.upper(),

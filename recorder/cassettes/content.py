@@ -1,6 +1,7 @@
 """Detection of a file's format, and of the dialect of its payloads, by its beginning.
 
-Pure. A guess, never an error: whether a file really is what it looks like is checked where it is read.
+Pure. A guess, never an error: whether a file really is what it looks like is checked where it is
+read.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ Format = Literal[
     "opencode",
 ]
 
-HEAD_BYTES = 2**20  # that are looked at: a first event may hold all instructions and tools of an agent
+# that are looked at: a first event may hold all instructions and tools of an agent
+HEAD_BYTES = 2**20
 PAYLOADS = 50  # that are looked at: one of the first says what it is, in every format
 
 _OPENINGS: Mapping[Format, re.Pattern[bytes]] = {
@@ -43,7 +45,9 @@ _OPENINGS: Mapping[Format, re.Pattern[bytes]] = {
         rb'\s*\{\s*"__claude_tap_compact_trace__"\s*:'
         rb'|\s*\{\s*"timestamp"\s*:\s*"[^"]*"\s*,\s*"request_id"\s*:\s*"[^"]*"\s*,\s*"turn"\s*:'
     ),
-    "claude-code": re.compile(rb'\s*\{(?=.*?"(?:parentUuid|leafUuid|operation)"\s*:)(?=.*?"sessionId"\s*:)', re.DOTALL),
+    "claude-code": re.compile(
+        rb'\s*\{(?=.*?"(?:parentUuid|leafUuid|operation)"\s*:)(?=.*?"sessionId"\s*:)', re.DOTALL
+    ),
     "codex": re.compile(rb'\s*\{[^\n]{0,200}?"type"\s*:\s*"session_meta"'),
     "gemini-cli": re.compile(rb'\s*\{\s*"sessionId"\s*:\s*"[^"]*"\s*,\s*"projectHash"\s*:'),
     "opencode": re.compile(rb'\s*\{\s*"id"\s*:\s*"ses_'),
@@ -54,7 +58,8 @@ _OPENINGS: Mapping[Format, re.Pattern[bytes]] = {
         re.MULTILINE | re.DOTALL,
     ),
     "litellm": re.compile(
-        rb'\s*(?:\[\s*)?\{(?=.*?"call_type"\s*:)(?=.*?"startTime"\s*:)(?=.*?"custom_llm_provider"\s*:)', re.DOTALL
+        rb'\s*(?:\[\s*)?\{(?=.*?"call_type"\s*:)(?=.*?"startTime"\s*:)(?=.*?"custom_llm_provider"\s*:)',
+        re.DOTALL,
     ),
     "vcr": re.compile(
         rb'\s*\{\s*(?:"version"\s*:\s*1\s*,\s*)?"(?:http_)?interactions"\s*:\s*\['
@@ -83,7 +88,8 @@ _UNREAD: Mapping[str, re.Pattern[bytes]] = {
 TRANSCRIPTS: frozenset[Format] = frozenset({"claude-code", "codex", "gemini-cli", "opencode"})
 """What agents write down themselves: all that is read of a directory."""
 
-_WIDE = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, codecs.BOM_UTF32_BE)  # that of UTF-32-LE begins like UTF-16's
+# that of UTF-32-LE begins like UTF-16's
+_WIDE = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, codecs.BOM_UTF32_BE)
 _FIELD = re.compile(rb"^(?:(?:event|data|id|retry|error)(?::|\r?$)|:)", re.MULTILINE)
 
 
@@ -93,7 +99,9 @@ def is_wide(head: bytes) -> bool:
 
 
 def unread_program(head: bytes) -> str | None:
-    """Return the name of the program whose recordings begin like this and are not read here, or None."""
+    """Return the name of the program whose recordings begin like this and are not read here, or
+    None.
+    """
     head = head.removeprefix(BOM)
     return next((program for program, opening in _UNREAD.items() if opening.match(head)), None)
 
@@ -120,7 +128,9 @@ def looks_like_stream(head: bytes) -> bool:
 
 
 def is_payload(line: bytes) -> bool:
-    """Return whether a line can be the payload of an event: a JSON object, or the mark that ends a stream."""
+    """Return whether a line can be the payload of an event: a JSON object, or the mark that ends a
+    stream.
+    """
     return line == b"[DONE]" or isinstance(decoded_or_none(line), dict)
 
 
@@ -147,16 +157,22 @@ def payloads_in(format: Format, head: bytes) -> Iterable[Any]:
 
 
 def _payload(block: bytes) -> Any:
-    """Return the payload of a block; if it is cut or no JSON, an object with the type that its event line gives."""
+    """Return the payload of a block; if it is cut or no JSON, an object with the type that its
+    event line gives.
+    """
     fields = parse(block)
     found = decoded_or_none(fields.data or b"")
     return {"type": (fields.event or b"").decode("utf-8", "replace")} if found is None else found
 
 
 def _is_in_lines(head: bytes) -> bool:
-    """Return whether the first line is a payload, and others follow or it is clearly one of a stream."""
+    """Return whether the first line is a payload, and others follow or it is clearly one of a
+    stream.
+    """
     lines = [line for line in head.split(b"\n") if line.strip()]
     first = decoded_or_none(lines[0])
     if not isinstance(first, dict):
         return False
-    return len(lines) > 1 or any(dialect.is_event and dialect.is_event(first) for dialect in DIALECTS)
+    return len(lines) > 1 or any(
+        dialect.is_event and dialect.is_event(first) for dialect in DIALECTS
+    )

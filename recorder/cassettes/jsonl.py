@@ -1,6 +1,8 @@
-"""Our own export, read back: `recorder.model.jsonl` defines the content of a line, this file the order of lines.
+"""Our own export, read back: `recorder.model.jsonl` defines the content of a line, this file the
+order of lines.
 
-Nothing in it is taken on trust: positions without a hole, and a chain of hashes that holds, or it is not an export.
+Nothing in it is taken on trust: positions without a hole, and a chain of hashes that holds, or it
+is not an export.
 """
 
 from __future__ import annotations
@@ -28,7 +30,8 @@ from recorder.model.events import (
 )
 from recorder.model.jsonl import Counts, event_line, read_line, read_opening
 
-LINE_LIMIT = 8 * 2**20  # rows of the log have at most 1 MiB, of which each byte may be six characters of JSON
+# rows of the log have at most 1 MiB, of which each byte may be six characters of JSON
+LINE_LIMIT = 8 * 2**20
 
 CUT_OFF = ExchangeEnd("recorder_crash", "the exchange was exported before it had ended")
 
@@ -79,9 +82,13 @@ class Jsonl(RowsFile):
             for line in self._lines():
                 checker.check(line)
         except (ValueError, RecursionError) as error:
-            raise RecorderError(f"line {checker.line} is not as `recorder export` wrote it: {error}") from error
+            raise RecorderError(
+                f"line {checker.line} is not as `recorder export` wrote it: {error}"
+            ) from error
         if not checker.is_closed:
-            raise RecorderError(f"it was cut off after line {checker.line}: the last line of an export is missing")
+            raise RecorderError(
+                f"it was cut off after line {checker.line}: the last line of an export is missing"
+            )
         if not checker.exchanges:
             raise RecorderError("there is no exchange in it")
 
@@ -138,7 +145,9 @@ class _Checker:
 
     def _close(self, counts: Counts) -> None:
         if (counts.exchanges, counts.events) != (self.exchanges, self.events):
-            raise ValueError(f"{counts.events - self.events} of {counts.events} events are missing before it")
+            raise ValueError(
+                f"{counts.events - self.events} of {counts.events} events are missing before it"
+            )
         self.is_closed = True
 
     def _check_event(self, event: Event) -> None:
@@ -147,7 +156,9 @@ class _Checker:
             raise ValueError("an event or an exchange is missing before it")
         if self._ended and event.kind != "note":
             raise ValueError("the exchange had ended before it")
-        if event.hash not in [hash_after(previous, event, event.pos) for previous in self._previous]:
+        if event.hash not in [
+            hash_after(previous, event, event.pos) for previous in self._previous
+        ]:
             raise ValueError("it was changed, its hash is not that of its content")
         self._previous = (event.hash,)
         self._pos += 1

@@ -1,7 +1,8 @@
-"""Streams as other tools store them: the bytes of a body, payloads line by line, or one JSON document.
+"""Streams as other tools store them: the bytes of a body, payloads line by line, or one JSON
+document.
 
-The bytes of a body stay as they are. Payloads are framed as their API frames them. The times of the events were not
-stored: the times are made up, one event every 10 ms.
+The bytes of a body stay as they are. Payloads are framed as their API frames them. The times of the
+events were not stored: the times are made up, one event every 10 ms.
 """
 
 from __future__ import annotations
@@ -20,9 +21,23 @@ from recorder.cassettes.calls import (
     imported_session,
     target_of,
 )
-from recorder.cassettes.content import HEAD_BYTES, Format, dialect_of, is_payload, looks_like_stream, payloads_in
+from recorder.cassettes.content import (
+    HEAD_BYTES,
+    Format,
+    dialect_of,
+    is_payload,
+    looks_like_stream,
+    payloads_in,
+)
 from recorder.errors import RecorderError
-from recorder.model.events import MEMORY_LIMIT, Header, Recording, ResponseHead, Session, true_headers
+from recorder.model.events import (
+    MEMORY_LIMIT,
+    Header,
+    Recording,
+    ResponseHead,
+    Session,
+    true_headers,
+)
 from recorder.wire.dialects import by_name, by_path
 from recorder.wire.dialects.json_values import decoded_or_none
 from recorder.wire.framing import SSE
@@ -32,7 +47,8 @@ from recorder.wire.redaction.headers import redact_headers, redact_target
 
 STEP_NS = 10_000_000  # between two events: about what a quick model does
 LINE_LIMIT = 64 * 2**20  # of a payload: above any image that a provider sends in one event
-DOCUMENT_LIMIT = 64 * 2**20  # of a JSON document, held several times over as bytes, text and values: as for a payload
+# of a JSON document, held several times over as bytes, text and values: as for a payload
+DOCUMENT_LIMIT = 64 * 2**20
 
 
 class PlainRequest(NamedTuple):
@@ -54,7 +70,10 @@ class _RequestFile(msgspec.Struct, frozen=True):
 
 
 def read_request(data: bytes) -> PlainRequest:
-    """Decode a request from JSON: `{"method", "url", "headers", "body"}`, or the body alone. Raises `ValueError`."""
+    """Decode a request from JSON: `{"method", "url", "headers", "body"}`, or the body alone.
+
+    Raises `ValueError`.
+    """
     if len(data) > DOCUMENT_LIMIT:
         raise ValueError(f"it is over {DOCUMENT_LIMIT >> 20} MiB, more than any API takes")
     if decoded_or_none(check_values(data)) is None:
@@ -66,7 +85,9 @@ def read_request(data: bytes) -> PlainRequest:
     target = redact_target(target_of(stored.url))
     given = [(name.encode(), text.encode()) for name, text in (stored.headers or {}).items()]
     headers = true_headers(redact_headers(given))
-    return PlainRequest((stored.method or "POST").upper(), target, tuple(headers), _body(bytes(stored.body)))
+    return PlainRequest(
+        (stored.method or "POST").upper(), target, tuple(headers), _body(bytes(stored.body))
+    )
 
 
 def _body(raw: bytes) -> bytes:
@@ -80,8 +101,13 @@ def _body(raw: bytes) -> bytes:
 class PlainStream:
     """A stream or document of others, checked. It becomes one exchange."""
 
-    def __init__(self, file: BinaryIO, format: Format, dialect: str | None, request: PlainRequest | None) -> None:
-        """Raises `RecorderError` if that is not what the file holds. `dialect` is guessed if it is `None`."""
+    def __init__(
+        self, file: BinaryIO, format: Format, dialect: str | None, request: PlainRequest | None
+    ) -> None:
+        """Raises `RecorderError` if that is not what the file holds.
+
+        `dialect` is guessed if it is `None`.
+        """
         file.seek(0)
         head = file.read(HEAD_BYTES if format != "json" else DOCUMENT_LIMIT + 1)
         _CHECKS[format](file, head)
@@ -151,7 +177,9 @@ class PlainStream:
             yield piece.raw, begins
 
     def _chosen_path(self, *, given: bool, payloads: list[Any]) -> str:
-        """Return the known target, if it is one of the dialect that the user named; else a usual one."""
+        """Return the known target, if it is one of the dialect that the user named; else a usual
+        one.
+        """
         known = self._request.target
         if known is not None:
             spoken = by_path(self._request.method, known).name
@@ -168,7 +196,9 @@ def _lines(file: BinaryIO) -> Iterator[bytes]:
 
 def _check_stream(file: BinaryIO, head: bytes) -> None:
     if b"\0" in head or not looks_like_stream(head):
-        raise RecorderError("it is not a stream of server-sent events: no line begins with `data:` or the like")
+        raise RecorderError(
+            "it is not a stream of server-sent events: no line begins with `data:` or the like"
+        )
 
 
 def _check_payloads(file: BinaryIO, head: bytes) -> None:
@@ -180,7 +210,9 @@ def _check_payloads(file: BinaryIO, head: bytes) -> None:
 
 def _check_document(file: BinaryIO, data: bytes) -> None:
     if len(data) > DOCUMENT_LIMIT:
-        raise RecorderError(f"it is over {DOCUMENT_LIMIT >> 20} MiB, more than any API sends as one JSON document")
+        raise RecorderError(
+            f"it is over {DOCUMENT_LIMIT >> 20} MiB, more than any API sends as one JSON document"
+        )
     if not isinstance(decoded_or_none(check_values(data.removeprefix(BOM))), dict | list):
         raise RecorderError("it is not a JSON document")
 

@@ -2,8 +2,8 @@
 
 Must not know: how events are decoded and projected.
 
-Data goes to stdout, everything else to stderr. Exit codes: 0 ok, 1 error, 2 usage, 3 nothing found, 4 a difference or
-a finding, 5 replay mismatch, 130 interrupt.
+Data goes to stdout, everything else to stderr. Exit codes: 0 ok, 1 error, 2 usage, 3 nothing found,
+4 a difference or a finding, 5 replay mismatch, 130 interrupt.
 """
 
 from __future__ import annotations
@@ -32,7 +32,11 @@ class Verbs(LoadingGroup):
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Complete the verbs with their help texts, without loading any of them."""
-        verbs = [CompletionItem(verb, help=help) for verb, help in VERBS.items() if verb.startswith(incomplete)]
+        verbs = [
+            CompletionItem(verb, help=help)
+            for verb, help in VERBS.items()
+            if verb.startswith(incomplete)
+        ]
         return [*verbs, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def resolve_command(
@@ -43,13 +47,16 @@ class Verbs(LoadingGroup):
             import difflib
 
             near = difflib.get_close_matches(args[0], VERBS, n=1)
-            ctx.fail(f"No such command {args[0]!r}." + (f" Did you mean {near[0]!r}?" if near else ""))
+            ctx.fail(
+                f"No such command {args[0]!r}." + (f" Did you mean {near[0]!r}?" if near else "")
+            )
         name, command, rest = super().resolve_command(ctx, args)
         _let_interrupts_end_commands()
         gc.freeze()  # all that is loaded now stays
         gc.enable()
         if name is not None and command is not None and not set(ctx.help_option_names) & set(rest):
-            with contextlib.suppress(*((RecorderError,) if ctx.resilient_parsing else ())):  # while a shell completes
+            # while a shell completes
+            with contextlib.suppress(*((RecorderError,) if ctx.resilient_parsing else ())):
                 ctx.default_map = {name: defaults(name, command)}
                 if declares_dialects():
                     load("recorder.commands.terminal.rules:declare_dialects")()
@@ -66,14 +73,18 @@ class Verbs(LoadingGroup):
     cls=Verbs,
     places={verb: f"recorder.commands.{verb}:command" for verb in VERBS},
     moved=MOVED,
-    context_settings={"help_option_names": ["-h", "--help"], "auto_envvar_prefix": "RECORDER", "show_default": True},
+    context_settings={
+        "help_option_names": ["-h", "--help"],
+        "auto_envvar_prefix": "RECORDER",
+        "show_default": True,
+    },
 )
 @click.version_option(__version__, prog_name="recorder", allow_from_autoenv=False)
 def recorder() -> None:
     """Record stream sessions byte for byte, and replay them at their original timing.
 
-    Put `recorder serve` between a client and a streaming API (OpenAI Responses and Chat Completions, Anthropic
-    Messages, Gemini). Every event is kept in an append-only SQL log.
+    Put `recorder serve` between a client and a streaming API (OpenAI Responses and Chat
+    Completions, Anthropic Messages, Gemini). Every event is kept in an append-only SQL log.
 
     \b
     recorder serve       # then: OPENAI_BASE_URL=http://127.0.0.1:8787/v1
@@ -83,10 +94,13 @@ def recorder() -> None:
 
 
 def _let_interrupts_end_commands() -> None:
-    """Make Ctrl-C an exception from here on, so that a command can clean up; before, `recorder.__main__` ends it at
-    once.
+    """Make Ctrl-C an exception from here on, so that a command can clean up; before,
+    `recorder.__main__` ends it at once.
     """
-    if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGINT) != signal.SIG_IGN:
+    if (
+        threading.current_thread() is threading.main_thread()
+        and signal.getsignal(signal.SIGINT) != signal.SIG_IGN
+    ):
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 

@@ -1,4 +1,6 @@
-"""`recorder bisect`: which recorded answer makes a check fail, by forks of the recording that ask for the rest."""
+"""`recorder bisect`: which recorded answer makes a check fail, by forks of the recording that ask
+for the rest.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,14 @@ from sqlalchemy import URL
 from recorder.commands.clients import child
 from recorder.commands.clients.presets import refuse_undecided
 from recorder.commands.replay import speed_option
-from recorder.commands.serving.bisecting import INFIX, Bisect, EndedRun, Sought, run_once, unanswered
+from recorder.commands.serving.bisecting import (
+    INFIX,
+    Bisect,
+    EndedRun,
+    Sought,
+    run_once,
+    unanswered,
+)
 from recorder.commands.serving.listening import upstream_option
 from recorder.commands.serving.network import network_settings
 from recorder.commands.serving.resending import Budget, prices_of
@@ -52,7 +61,9 @@ EXIT_CODES = {"step": 0, "always passes": 3, "not in the model's answers": 3, "u
     help="A command of the shell that exits with 0 if all is well. It gets what PROGRAM printed on stdin, and the "
     "session of the run in RECORDER_SESSION.",
 )
-@click.option("--model", metavar="NAME", help="The model of the live requests, in place of PROGRAM's own.")
+@click.option(
+    "--model", metavar="NAME", help="The model of the live requests, in place of PROGRAM's own."
+)
 @click.option(
     "--passes",
     metavar="N",
@@ -92,24 +103,28 @@ def command(
     format: str,
     upstream: list[Upstream],
 ) -> None:
-    """Find the recorded answer that makes CMD fail: with turns 1 to N recorded and the others live it fails, with one
-    turn less it passes.
+    """Find the recorded answer that makes CMD fail: with turns 1 to N recorded and the others live
+    it fails, with one turn less it passes.
 
-    Each run starts PROGRAM as `recorder run --replay SESSION --until N --then live` does, then CMD. The first has all
-    turns recorded, the second none; then the turns between are halved. Live requests cost what they cost: the most that
-    is likely is said before. Each run is a session of its own.
+    Each run starts PROGRAM as `recorder run --replay SESSION --until N --then live` does, then CMD.
+    The first has all turns recorded, the second none; then the turns between are halved. Live
+    requests cost what they cost: the most that is likely is said before. Each run is a session of
+    its own.
 
-    The exit code is 0 if a step is named; 3 if there is none, as CMD passes with all turns recorded, or fails with all
-    of them live; 1 if it is not decided.
+    The exit code is 0 if a step is named; 3 if there is none, as CMD passes with all turns
+    recorded, or fails with all of them live; 1 if it is not decided.
 
     \b
     recorder bisect latest --check 'grep -q Paris' --dry-run -- python app.py
     recorder bisect latest --check 'recorder lint "$RECORDER_SESSION"' --dry-run
     recorder bisect latest --check 'python check.py' --passes 0 --dry-run
     """
-    log_to_stderr(logging.ERROR)  # a request that differs, which is a warning, is what a live turn is
+    # a request that differs, which is a warning, is what a live turn is
+    log_to_stderr(logging.ERROR)
     if model is not None and not model.strip():
-        raise UsageError("--model needs the name of a model: leave it out to keep that of the requests.")
+        raise UsageError(
+            "--model needs the name of a model: leave it out to keep that of the requests."
+        )
     url = chosen_url(db)
     parent = _parent(db, source)
     sought = _sought(url, parent, model, limit, passes, fails)
@@ -117,7 +132,9 @@ def command(
     if dry_run:
         return
     if not words:
-        raise UsageError("Which program? The log does not keep the command that was recorded: give it after --.")
+        raise UsageError(
+            "Which program? The log does not keep the command that was recorded: give it after --."
+        )
     if (code := child.refusal(words, os.environ)) is not None:
         sys.exit(code)
     refuse_undecided(words, os.environ)
@@ -137,17 +154,26 @@ def _parent(db: str | None, source: str) -> RecordedSession:
     parent = server.run(loader(db).find(source))
     first = parent_of(parent.session)
     if source == LATEST and first is not None and INFIX in parent.session.name:
-        raise UsageError(f"latest is now {safe_text(parent.name)}, a run of a bisect: name {safe_text(first.name)}.")
+        raise UsageError(
+            f"latest is now {safe_text(parent.name)}, a run of a bisect: name {safe_text(first.name)}."
+        )
     return parent
 
 
 def _sought(
-    url: URL, parent: RecordedSession, model: str | None, limit: float | None, passes: int | None, fails: int | None
+    url: URL,
+    parent: RecordedSession,
+    model: str | None,
+    limit: float | None,
+    passes: int | None,
+    fails: int | None,
 ) -> Sought:
     """Return what is searched. Raises `UsageError` if there is a limit and no price."""
     turns = [each for each in parent.recordings if is_agent_turn(each)]
     if not turns:
-        raise NotFoundError(f"{safe_text(parent.name)} has no turn: there is no answer to search for.")
+        raise NotFoundError(
+            f"{safe_text(parent.name)} has no turn: there is no answer to search for."
+        )
     limit_usd = None if limit is None else Decimal(str(limit))
     budget = Budget(limit_usd, server.run(prices_of(url, turns, model)), model)
     sought = Sought(parent, turns, passes, fails, Search(len(turns), passes, fails), budget)
@@ -189,7 +215,9 @@ def _require_proof(sought: Sought, ended: EndedRun) -> None:
     """Raise `RecorderError` if a run says nothing about the recorded answers."""
     run, session = ended.run, safe_text(ended.session)
     if ended.is_limited:
-        raise RecorderError(f"The limit was reached in this run. {_go_on(sought, 'a higher --limit')}")
+        raise RecorderError(
+            f"The limit was reached in this run. {_go_on(sought, 'a higher --limit')}"
+        )
     if run.until and not run.recorded and not run.live:
         raise NotFoundError(
             "PROGRAM sent no request here, so there is nothing to bisect: `recorder env CLIENT` shows how to point a "
@@ -220,4 +248,8 @@ def _go_on(sought: Sought, more: str | None = None) -> str:
     options = zip(("--passes", "--fails"), sought.search.known, strict=True)
     words = [f"{name} {number}" for name, number in options if number is not None]
     words += [more] if more else []
-    return f"The same command with {' and '.join(words)} goes on." if words else "The same command begins again."
+    return (
+        f"The same command with {' and '.join(words)} goes on."
+        if words
+        else "The same command begins again."
+    )

@@ -30,10 +30,12 @@ PREFIX = Parsed("url", parse_prefix)
 @admin_port_option
 @database_option
 def command(db: str | None, prefix: Prefix, keep: Prefix | None, admin_port: int | None) -> None:
-    """Take into the log what edges ship: those are recorders without a database, `recorder serve --ship URL`.
+    """Take into the log what edges ship: those are recorders without a database,
+    `recorder serve --ship URL`.
 
-    URL is s3://, gs:// or az://BUCKET/PREFIX, or file:FOLDER. Several collectors share the edges, and take over those
-    of one that died. Stop with Ctrl-C: what was taken is in the log, the rest waits. It needs the extra ship.
+    URL is s3://, gs:// or az://BUCKET/PREFIX, or file:FOLDER. Several collectors share the edges,
+    and take over those of one that died. Stop with Ctrl-C: what was taken is in the log, the rest
+    waits. It needs the extra ship.
 
     \b
     recorder collect s3://bucket/edges --db postgresql://me@db.example/recordings
@@ -53,6 +55,8 @@ async def _collect(collecting: Collecting, admin_port: int | None) -> None:
         loop.add_signal_handler(number, collecting.stop)
     async with contextlib.AsyncExitStack() as stack:
         if admin_port is not None:
-            echo(f"Metrics and health on {await stack.enter_async_context(pages(collecting.look, admin_port))}")
+            echo(
+                f"Metrics and health on {await stack.enter_async_context(pages(collecting.look, admin_port))}"
+            )
         echo(f"Collecting from {collecting.status.url} into {database_name(collecting.url)}")
         await asyncio.to_thread(collecting.run)

@@ -16,7 +16,14 @@ from rich.text import Text
 
 from recorder.commands.terminal.conversation import as_written, wrapped
 from recorder.commands.terminal.options import Parsed, flag, format_option, log_options
-from recorder.commands.terminal.output import FOUND, echo, is_plain, terminal_width, write_document, write_line
+from recorder.commands.terminal.output import (
+    FOUND,
+    echo,
+    is_plain,
+    terminal_width,
+    write_document,
+    write_line,
+)
 from recorder.commands.terminal.recordings import loader
 from recorder.commands.terminal.rules import match_rules
 from recorder.diff import ALL, TOLERANCE, Level, Report, Terms, diff
@@ -38,7 +45,10 @@ from recorder.recordings.session import RecordedSession
     "if this names them, or with --exact: ids alone make them differ. `shape` is what stays when a model answers once "
     "more, and compared only if this names it.",
 )
-@flag("--exact", help="Nothing is noise: ids, times and padding count, and each level sees all there is.")
+@flag(
+    "--exact",
+    help="Nothing is noise: ids, times and padding count, and each level sees all there is.",
+)
 @click.option(
     "--tolerance",
     type=click.FloatRange(min=1),
@@ -60,12 +70,12 @@ def command(
     stat: bool,
     format: str,
 ) -> None:
-    """Say how B differs from A, level by level: request, answer, tools, usage, timing, events, bytes,
-    shape.
+    """Say how B differs from A, level by level: request, answer, tools, usage, timing, events,
+    bytes, shape.
 
-    Each is a session (its id, the beginning of one, its name, or `latest`), or a file: a cassette, a stored stream, or
-    whatever `recorder import` reads. With `:N` at its end, only exchange N. Exchanges are paired by their requests. The
-    exit code is 0 if they are equal, 4 if not.
+    Each is a session (its id, the beginning of one, its name, or `latest`), or a file: a cassette,
+    a stored stream, or whatever `recorder import` reads. With `:N` at its end, only exchange N.
+    Exchanges are paired by their requests. The exit code is 0 if they are equal, 4 if not.
 
     \b
     recorder diff before after
@@ -93,8 +103,8 @@ def command(
 
 @contextlib.contextmanager
 def without_collecting() -> Iterator[None]:
-    """Turn the garbage collector off: all that is compared is held to the end, and to look through it takes a fifth of
-    the time.
+    """Turn the garbage collector off: all that is compared is held to the end, and to look through
+    it takes a fifth of the time.
     """
     was_on = gc.isenabled()
     gc.disable()
@@ -106,8 +116,9 @@ def without_collecting() -> Iterator[None]:
 
 
 async def _load(db: str | None, refs: Iterable[str], into: list[RecordedSession]) -> None:
-    """Load both sides. They are not a result: `asyncio.run` makes a text of its own, and a session is folded for
-    that.
+    """Load both sides.
+
+    They are not a result: `asyncio.run` makes a text of its own, and a session is folded for that.
     """
     into += [await loader(db).find(ref) for ref in refs]
     for each in into:
@@ -119,17 +130,27 @@ def _show(report: Report, only: Sequence[Level], *, shows_all: bool, is_short: b
     width = terminal_width()
     has_colours = not is_plain() and not os.environ.get("NO_COLOR")
     rendering = Rendering(None if shows_all else SHOWN, signs=not has_colours, advice="--all")
-    for text in as_written(_fitted(stat_lines(report) if is_short else rendering.lines(report), width), width):
+    for text in as_written(
+        _fitted(stat_lines(report) if is_short else rendering.lines(report), width), width
+    ):
         write_line(text)
     if not is_short:
         _say_equal(report, is_limited=bool(only), is_terminal=width is not None)
 
 
 def _say_equal(report: Report, *, is_limited: bool, is_terminal: bool) -> None:
-    """Print on stderr the levels without a difference, and the requested levels that could not be compared."""
-    lacking = [level for level in report.levels if report.pairs and report.uncompared(level) == len(report.pairs)]
+    """Print on stderr the levels without a difference, and the requested levels that could not be
+    compared.
+    """
+    lacking = [
+        level
+        for level in report.levels
+        if report.pairs and report.uncompared(level) == len(report.pairs)
+    ]
     if report.is_equal and is_terminal and len(lacking) < len(report.levels):
-        echo(f"No difference in {', '.join(level for level in report.levels if level not in lacking)}.")
+        echo(
+            f"No difference in {', '.join(level for level in report.levels if level not in lacking)}."
+        )
     if report.is_equal and (is_terminal or is_limited):
         notes = {each.level: each.note for each in report.pairs[0].levels} if report.pairs else {}
         for level in lacking:

@@ -37,9 +37,10 @@ from recorder.store.maintain.upkeep import CheckResult, upkeep_of
 def command(ctx: click.Context, db: str | None, format: str) -> None:
     """Find problems of this installation, and print how to solve them.
 
-    Checks the database, the files beside it, the disk, the clock, the settings, the way to upstreams and this Python;
-    for a database on a server its rights, partitions and dead recorders. It is quick, it changes nothing and asks no
-    upstream, and recorders may run. The exit code is 4 if something is bad.
+    Checks the database, the files beside it, the disk, the clock, the settings, the way to
+    upstreams and this Python; for a database on a server its rights, partitions and dead recorders.
+    It is quick, it changes nothing and asks no upstream, and recorders may run. The exit code is 4
+    if something is bad.
 
     \b
     recorder doctor
@@ -56,7 +57,10 @@ def command(ctx: click.Context, db: str | None, format: str) -> None:
 
 
 def diagnosis(database: Path | URL) -> Iterator[CheckResult]:
-    """Yield the lines of all checks. A check that fails yields its error, and the others continue."""
+    """Yield the lines of all checks.
+
+    A check that fails yields its error, and the others continue.
+    """
     url = database_url(database)
     library = () if is_archive(url) else (upkeep_of(url).library_checks,)
     machine = [health.python, *library, health.clock, health.descriptors, health.port]
@@ -70,7 +74,9 @@ def diagnosis(database: Path | URL) -> Iterator[CheckResult]:
 
 
 def _of_database(url: URL) -> Iterator[Callable[[], Iterator[CheckResult]]]:
-    """Yield the checks of a database, and of its files and journals as far as they are on this machine."""
+    """Yield the checks of a database, and of its files and journals as far as they are on this
+    machine.
+    """
     database = database_of(url)
     address, root = address_of(database), journal_root(database)
     files = address.files(database)
@@ -113,7 +119,9 @@ def settings() -> Iterator[CheckResult]:
 
 
 def network() -> Iterator[CheckResult]:
-    """Yield how commands reach their upstreams, by variables and files, without a password; nothing is connected to."""
+    """Yield how commands reach their upstreams, by variables and files, without a password; nothing
+    is connected to.
+    """
     ways: dict[str, list[str]] = {}
     uses_proxy = False
     for verb in CONNECTING:
@@ -129,7 +137,11 @@ def network() -> Iterator[CheckResult]:
             uses_proxy = uses_proxy or bool(chosen.proxies)
             ways.setdefault(chosen.describe(), []).append(verb)
     for way, verbs in ways.items():
-        yield CheckResult("ok", "network", f"`recorder {', '.join(verbs)}`: upstreams are reached {way}.")
+        yield CheckResult(
+            "ok", "network", f"`recorder {', '.join(verbs)}`: upstreams are reached {way}."
+        )
     if (names := [name for name in VARIABLES if os.environ.get(name)]) and not uses_proxy:
-        message = f'{", ".join(names)} is not looked at: the setting `upstream-proxy = "env"` uses it.'
+        message = (
+            f'{", ".join(names)} is not looked at: the setting `upstream-proxy = "env"` uses it.'
+        )
         yield CheckResult("ok", "network", message)

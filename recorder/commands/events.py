@@ -60,10 +60,11 @@ async def command(
     follow: bool,
     format: str,
 ) -> None:
-    """Show the events of SESSION (an id, the beginning of one, a name, or `latest`, or a file that `recorder import`
-    reads), exchange by exchange.
+    """Show the events of SESSION (an id, the beginning of one, a name, or `latest`, or a file that
+    `recorder import` reads), exchange by exchange.
 
-    The column text has what a delta adds, in quotes, and how any other event begins; in a pipe, all of it.
+    The column text has what a delta adds, in quotes, and how any other event begins; in a pipe, all
+    of it.
 
     \b
     recorder events latest
@@ -103,7 +104,9 @@ async def _events(selection: Selected, follow: bool) -> AsyncIterator[NumberedEv
         for number, each in chosen:
             if each.exchange_id in ended:
                 continue
-            async for event in log.events(found.session_id, each.exchange_id, after=seen.get(each.exchange_id, -1)):
+            async for event in log.events(
+                found.session_id, each.exchange_id, after=seen.get(each.exchange_id, -1)
+            ):
                 seen[each.exchange_id] = event.pos
                 if event.kind == "end":
                     ended.add(each.exchange_id)
@@ -128,8 +131,9 @@ async def _write_json(events: AsyncIterator[NumberedEvent], format: str) -> None
 
 
 async def _write_table(events: AsyncIterator[NumberedEvent], *, is_growing: bool) -> None:
-    """Write a table as wide as its first rows need; the others are written as they are read. One that grows has the
-    usual widths.
+    """Write a table as wide as its first rows need; the others are written as they are read.
+
+    One that grows has the usual widths.
     """
     cells, table = _Cells(), None
     if is_growing:

@@ -1,4 +1,6 @@
-"""`recorder export`: a session on stdout, a log as Parquet or at a collector of OpenTelemetry, cassettes rewritten."""
+"""`recorder export`: a session on stdout, a log as Parquet or at a collector of OpenTelemetry,
+cassettes rewritten.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,10 @@ _WRITERS = {
     "mooncake": "recorder.commands.formats.conversations:write_mooncake",
     "atif": "recorder.commands.formats.conversations:write_atif",
 }
-_OPTIONS = {"otlp-json": ("content", "convention", "metrics"), "mooncake": ("block_size", "whole_prompts")}
+_OPTIONS = {
+    "otlp-json": ("content", "convention", "metrics"),
+    "mooncake": ("block_size", "whole_prompts"),
+}
 """The options that a writer takes, by its format."""
 
 _FORMATS = [*list(_WRITERS)[:5], "sse", *list(_WRITERS)[5:], "parquet"]
@@ -51,7 +56,8 @@ _TAKEN_BY = {
     **dict.fromkeys(("session", "events"), ("parquet",)),
     **dict.fromkeys(("header", "follow", "json", "jsonl"), (TO,)),
 }
-"""The formats, or other ways to export, that take an option; one that is not here is taken by all."""
+"""The formats, or other ways to export, that take an option; one that is not here is taken by all.
+"""
 
 
 @click.command()
@@ -137,15 +143,23 @@ _TAKEN_BY = {
     help="With mooncake: input_length and hash_ids of whole prompts, for programs that take each line by itself. "
     "Without it a line has what its turn adds, since AIPerf puts the turns of a session_id together.",
 )
-@json_options("With --to: what was sent, an array with one object.", "With --to: what was sent, as one line.")
+@json_options(
+    "With --to: what was sent, an array with one object.", "With --to: what was sent, as one line."
+)
 @log_options
 @click.pass_context
 def command(
-    ctx: click.Context, /, db: str | None, places: Sequence[str], format: str, output: str, **options: Any
+    ctx: click.Context,
+    /,
+    db: str | None,
+    places: Sequence[str],
+    format: str,
+    output: str,
+    **options: Any,
 ) -> None:
-    """Write SESSION (an id, the beginning of one, a name, or `latest`, or a file that `recorder import` reads) to
-    stdout; as Parquet, the whole log to DIR, or of SESSION alone if both are given; with --to send the log to a
-    collector.
+    """Write SESSION (an id, the beginning of one, a name, or `latest`, or a file that
+    `recorder import` reads) to stdout; as Parquet, the whole log to DIR, or of SESSION alone if
+    both are given; with --to send the log to a collector.
 
     \b
     recorder export latest > run.jsonl
@@ -166,7 +180,9 @@ def command(
     way = _way(ctx, places, format)
     _require_own_options(ctx, way)
     if not places and way != TO:
-        raise UsageError("Which SESSION? `recorder export latest`; --to sends the whole log to a collector.")
+        raise UsageError(
+            "Which SESSION? `recorder export latest`; --to sends the whole log to a collector."
+        )
     if way == TO:
         names = ("content", "convention", "metrics", "since", "follow")
         chosen = {name: options[name] for name in names}
@@ -179,16 +195,26 @@ def command(
         write = load("recorder.commands.formats.parquet:write")
         write(db, folder, options["since"], session, options["events"], options["anonymous"])
     elif len(places) > 1:
-        raise UsageError(f"--format {format} writes to stdout: leave {places[1]} out, or write `> {places[1]}`.")
+        raise UsageError(
+            f"--format {format} writes to stdout: leave {places[1]} out, or write `> {places[1]}`."
+        )
     elif options["anonymous"]:
         copied = load("recorder.commands.terminal.anonymous_log:anonymous_session")
         with copied(db, places[0], options["exchange"]) as (place, exchange):
-            _write_session(ctx, place.url.render_as_string(), place.session, format, {**options, "exchange": exchange})
+            _write_session(
+                ctx,
+                place.url.render_as_string(),
+                place.session,
+                format,
+                {**options, "exchange": exchange},
+            )
     else:
         _write_session(ctx, db, places[0], format, options)
 
 
-def _write_session(ctx: click.Context, db: str | None, ref: str, format: str, options: dict[str, Any]) -> None:
+def _write_session(
+    ctx: click.Context, db: str | None, ref: str, format: str, options: dict[str, Any]
+) -> None:
     """Write a session to stdout."""
     if format == "sse":
         bodies = {name: options[name] for name in ("exchange", "allow_gaps")}
@@ -198,7 +224,10 @@ def _write_session(ctx: click.Context, db: str | None, ref: str, format: str, op
 
 
 def _way(ctx: click.Context, places: Sequence[str], format: str) -> str:
-    """Return the format, or the other way to export that is asked for. A collector of the settings is the last."""
+    """Return the format, or the other way to export that is asked for.
+
+    A collector of the settings is the last.
+    """
     to_is_typed = ctx.get_parameter_source("to") is ParameterSource.COMMANDLINE
     if ctx.params["to"] is not None and (to_is_typed or not places):
         if places:
@@ -208,7 +237,9 @@ def _way(ctx: click.Context, places: Sequence[str], format: str) -> str:
 
 
 def _require_own_options(ctx: click.Context, way: str) -> None:
-    """Raise `UsageError` if the command line, not the settings, has an option that is for something else."""
+    """Raise `UsageError` if the command line, not the settings, has an option that is for something
+    else.
+    """
     for option in ctx.command.params:
         name = option.name or ""
         is_wrong = way not in _TAKEN_BY.get(name, (way,))
@@ -218,12 +249,17 @@ def _require_own_options(ctx: click.Context, way: str) -> None:
 
 
 def _session_and_folder(places: Sequence[str], session: str | None) -> tuple[str | None, Path]:
-    """Return the session that Parquet is limited to, if it is, and the folder. Raises `UsageError`."""
+    """Return the session that Parquet is limited to, if it is, and the folder.
+
+    Raises `UsageError`.
+    """
     if len(places) > 2:
         raise UsageError(f"{places[2]} is too much: give a SESSION, and the DIR for its files.")
     if len(places) == 2:
         if session is not None:
-            raise UsageError(f"{places[0]} and --session {session} both name a session: leave one out.")
+            raise UsageError(
+                f"{places[0]} and --session {session} both name a session: leave one out."
+            )
         return places[0], Path(places[1])
     if places[0] == LATEST:
         raise UsageError(

@@ -30,7 +30,8 @@ from recorder.wire.dialects import DIALECTS, names
 
 LISTED = 20  # sessions that are named: what fits a terminal
 MOVE_BYTES = 64 * 2**10  # between two moves of the bar, which take longer than an event
-BUSY_S = 2.0  # a locked database is tried again for as long as it takes, and Ctrl-C waits for one try at most
+# a locked database is tried again for as long as it takes, and Ctrl-C waits for one try at most
+BUSY_S = 2.0
 
 
 class Wanted(NamedTuple):
@@ -43,14 +44,22 @@ class Wanted(NamedTuple):
 
 
 def _known(context: click.Context, option: click.Parameter, name: str | None) -> str | None:
-    """Return the name of a dialect: also one of the settings, which are read when the command is known."""
+    """Return the name of a dialect: also one of the settings, which are read when the command is
+    known.
+    """
     if name is not None and name not in names():
         raise click.BadParameter(f"{name!r} is not one of {', '.join(names())}.", context, option)
     return name
 
 
 @click.command()
-@click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path, allow_dash=True))
+@click.argument(
+    "files",
+    metavar="FILE...",
+    nargs=-1,
+    required=True,
+    type=click.Path(path_type=Path, allow_dash=True),
+)
 @click.option(
     "--format",
     type=click.Choice(["auto", *get_args(Format)]),
@@ -75,7 +84,11 @@ def _known(context: click.Context, option: click.Parameter, name: str | None) ->
     type=click.Path(path_type=Path),
     help="The request, as JSON: an object with method, url, headers and body, or the body alone. For one FILE.",
 )
-@click.option("--session", metavar="NAME", help="One session for all files. [default: one each, named like the file]")
+@click.option(
+    "--session",
+    metavar="NAME",
+    help="One session for all files. [default: one each, named like the file]",
+)
 @json_options("A JSON array; keys are the SQL column names.", "One JSON object a line.")
 @database_option
 def command(
@@ -87,14 +100,16 @@ def command(
     session: str | None,
     output: str,
 ) -> None:
-    """Add stored streams to the log: each FILE, or `-` for stdin, becomes a session with its name. Of a directory, the
-    transcripts that agents wrote of their own sessions are added: what is new in them, as derived, without times of
-    bytes.
+    """Add stored streams to the log: each FILE, or `-` for stdin, becomes a session with its name.
 
-    Bodies are kept byte for byte. Our own exports, cassettes and HAR files have the times of events; LiteLLM,
-    claude-tap and the AI SDK those of calls; for all others the times are made up, one event every 10 ms. The origin
-    of an imported session is `import`. A file that cannot be read is named and skipped; the exit code is then 1, or 3
-    if it does not exist. --json lists each imported file with its session.
+    Of a directory, the transcripts that agents wrote of their own sessions are added: what is new
+    in them, as derived, without times of bytes.
+
+    Bodies are kept byte for byte. Our own exports, cassettes and HAR files have the times of
+    events; LiteLLM, claude-tap and the AI SDK those of calls; for all others the times are made up,
+    one event every 10 ms. The origin of an imported session is `import`. A file that cannot be read
+    is named and skipped; the exit code is then 1, or 3 if it does not exist. --json lists each
+    imported file with its session.
 
     \b
     recorder import body.sse
@@ -106,7 +121,10 @@ def command(
     if request is not None and len(files) > 1:
         raise UsageError("--request says what one response answers: give one FILE with it.")
     name = new_name(session) if session is not None else None
-    wanted, skipped = Wanted(format, dialect, _request(request) if request else None, name), SkippedFiles()
+    wanted, skipped = (
+        Wanted(format, dialect, _request(request) if request else None, name),
+        SkippedFiles(),
+    )
     imported = _import(chosen_url(db), _found(files, skipped), wanted, skipped)
     if output != "table":
         write_json((each.row() for each in imported.made), output)
@@ -156,8 +174,12 @@ class ImportedFiles(NamedTuple):
     left_out: LeftOut
 
 
-def _import(url: URL, files: Sequence[Path], wanted: Wanted, skipped: SkippedFiles) -> ImportedFiles:
-    """Add every readable file to the log, with a progress bar on a terminal: by bytes, of all files."""
+def _import(
+    url: URL, files: Sequence[Path], wanted: Wanted, skipped: SkippedFiles
+) -> ImportedFiles:
+    """Add every readable file to the log, with a progress bar on a terminal: by bytes, of all
+    files.
+    """
     made = list[Made]()
     sizes = [_size(path) for path in files]
     with (
@@ -195,7 +217,9 @@ class _Sessions:
         self._shared = session if self._name is not None else None
         yield cassette, session
 
-    def _of_transcripts(self, parts: Sequence[Transcript], path: Path) -> Iterator[tuple[Cassette, Session]]:
+    def _of_transcripts(
+        self, parts: Sequence[Transcript], path: Path
+    ) -> Iterator[tuple[Cassette, Session]]:
         for part in parts:
             self.left_out += self._history.leave_out(part, path)
             if part.ids:
@@ -211,7 +235,9 @@ def _name_lines(transcript: Transcript, path: Path, skipped: SkippedFiles) -> No
 
 
 def _size(path: Path) -> int:
-    """Return the size of a file; 0 of what is none, or cannot be read: it is skipped later, in a sentence."""
+    """Return the size of a file; 0 of what is none, or cannot be read: it is skipped later, in a
+    sentence.
+    """
     try:
         return path.stat().st_size
     except OSError:
@@ -248,9 +274,13 @@ def _say(made: Sequence[Made]) -> None:
 def _say_left_out(left_out: LeftOut) -> None:
     """Print how many responses of transcripts are not new, or not over."""
     if left_out.known:
-        echo(f"{counted(left_out.known, 'response')} of transcripts had been recorded or imported before.")
+        echo(
+            f"{counted(left_out.known, 'response')} of transcripts had been recorded or imported before."
+        )
     if left_out.unsettled:
-        echo(f"{counted(left_out.unsettled, 'response')} may still be written: import the same again in a minute.")
+        echo(
+            f"{counted(left_out.unsettled, 'response')} may still be written: import the same again in a minute."
+        )
 
 
 def _session(cassette: Cassette, path: Path, given: str | None) -> Session:

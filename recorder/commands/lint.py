@@ -12,12 +12,30 @@ import click
 
 from recorder.commands.terminal.lenience import lenience_options
 from recorder.commands.terminal.options import flag, format_option, log_options
-from recorder.commands.terminal.output import FOUND, echo, is_plain, terminal_width, write_json, write_line
+from recorder.commands.terminal.output import (
+    FOUND,
+    echo,
+    is_plain,
+    terminal_width,
+    write_json,
+    write_line,
+)
 from recorder.commands.terminal.recordings import loader
 from recorder.commands.terminal.table import Column, write_table
 from recorder.errors import NotFoundError, UsageError
 from recorder.lint.linter import PROFILES, RULES
-from recorder.lint.report import WIDTH, Judged, Lenience, is_faulty, judged, lines, rows, rule_row, summary, unjudged
+from recorder.lint.report import (
+    WIDTH,
+    Judged,
+    Lenience,
+    is_faulty,
+    judged,
+    lines,
+    rows,
+    rule_row,
+    summary,
+    unjudged,
+)
 from recorder.lint.rule import Profile
 from recorder.model.events import WEBSOCKET
 from recorder.model.text import safe_text
@@ -25,7 +43,12 @@ from recorder.program import load
 from recorder.wire.grouping.probes import is_probe
 
 _COLORS = {"error": "red", "warning": "yellow", "note": "cyan"}
-_COLUMNS = (Column("rule"), Column("severity"), Column("profiles", goes=1), Column("meaning", least=40))
+_COLUMNS = (
+    Column("rule"),
+    Column("severity"),
+    Column("profiles", goes=1),
+    Column("meaning", least=40),
+)
 
 
 @click.command()
@@ -61,14 +84,16 @@ def command(
     list: bool,
     format: str,
 ) -> None:
-    """Judge recorded streams by the rules of their protocol: what is wrong, where, and which client it breaks.
+    """Judge recorded streams by the rules of their protocol: what is wrong, where, and which client
+    it breaks.
 
-    A SUBJECT is a session (its id, the beginning of one, its name, or `latest`), or a file: a cassette, or whatever
-    `recorder import` reads. With `:N` at its end, only the exchange of that number or id.
+    A SUBJECT is a session (its id, the beginning of one, its name, or `latest`), or a file: a
+    cassette, or whatever `recorder import` reads. With `:N` at its end, only the exchange of that
+    number or id.
 
-    The exit code is 4 if there is an error or a warning (or what --fail-on names), 0 if there is none, 3 if there was
-    nothing to judge. With --cassette it is 4 if there is any finding, 1 if a file cannot be opened, 3 if it does not
-    exist. docs/lint.md has all rules.
+    The exit code is 4 if there is an error or a warning (or what --fail-on names), 0 if there is
+    none, 3 if there was nothing to judge. With --cassette it is 4 if there is any finding, 1 if a
+    file cannot be opened, 3 if it does not exist. docs/lint.md has all rules.
 
     \b
     recorder lint latest
@@ -105,7 +130,9 @@ def command(
     sys.exit(FOUND if is_faulty(with_profile, lenience) else 0)
 
 
-async def _judge(db: str | None, ref: str, profile: Profile | None, lenience: Lenience) -> list[Judged]:
+async def _judge(
+    db: str | None, ref: str, profile: Profile | None, lenience: Lenience
+) -> list[Judged]:
     found = await loader(db).find(ref)
     return [judged(found.name, recording, profile, lenience) for recording in found.recordings]
 
@@ -121,11 +148,19 @@ def _name_skipped(found: Iterable[Judged], profile: Profile | None) -> None:
     for each in found:
         exchange = each.exchange
         is_connection = has_turns and exchange.method == "GET" and exchange.api == "other"
-        if each.profile is None and not is_connection and not is_probe(exchange.method, exchange.target):
+        if (
+            each.profile is None
+            and not is_connection
+            and not is_probe(exchange.method, exchange.target)
+        ):
             skipped.setdefault((each.name, unjudged(each, profile)), []).append(str(each.number))
     for (name, reason), numbers in skipped.items():
         is_one = len(numbers) == 1
-        which = f"exchange {numbers[0]} was" if is_one else f"{len(numbers)} exchanges, from {numbers[0]} on, were"
+        which = (
+            f"exchange {numbers[0]} was"
+            if is_one
+            else f"{len(numbers)} exchanges, from {numbers[0]} on, were"
+        )
         echo(safe_text(f"{name}: {which} not judged: {reason}."))
 
 
@@ -152,5 +187,8 @@ def _list_rules(profile: Profile | None, format: str) -> None:
     if format != "table":
         write_json(chosen, format)
     else:
-        cells = [(rule["id"], rule["severity"], " ".join(rule["profiles"]), rule["meaning"]) for rule in chosen]
+        cells = [
+            (rule["id"], rule["severity"], " ".join(rule["profiles"]), rule["meaning"])
+            for rule in chosen
+        ]
         write_table(_COLUMNS, cells)

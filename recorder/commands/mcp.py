@@ -14,7 +14,8 @@ from recorder.commands.terminal.output import echo
 from recorder.errors import missing_extra
 from recorder.program import load
 
-MAX_ANSWER = 30_000  # characters, some 10,000 tokens: above that, clients warn, cut, or refuse the answer of a tool
+# characters, some 10,000 tokens: above that, clients warn, cut, or refuse the answer of a tool
+MAX_ANSWER = 30_000
 
 
 @click.command()
@@ -29,8 +30,9 @@ MAX_ANSWER = 30_000  # characters, some 10,000 tokens: above that, clients warn,
 def command(db: str | None, max_answer: int) -> None:
     """Serve the log to an agent over stdin and stdout, by the Model Context Protocol (MCP).
 
-    Agents start it themselves: docs/mcp.md has the settings for Claude Code, Codex and Cursor. It has six tools, which
-    only read: sessions, show, events, query, lint, diff. Each gives the JSON of the command of its name.
+    Agents start it themselves: docs/mcp.md has the settings for Claude Code, Codex and Cursor. It
+    has six tools, which only read: sessions, show, events, query, lint, diff. Each gives the JSON
+    of the command of its name.
 
     It needs the extra mcp: `pip install '.[mcp]'` in a checkout of recorder.
 
@@ -45,5 +47,7 @@ def command(db: str | None, max_answer: int) -> None:
             raise
         raise missing_extra("`recorder mcp`", "mcp") from error
     if sys.stdin is not None and sys.stdin.isatty():
-        echo("This waits for an agent at stdin; docs/mcp.md says how one starts it. Ctrl-C ends it.")
+        echo(
+            "This waits for an agent at stdin; docs/mcp.md says how one starts it. Ctrl-C ends it."
+        )
     asyncio.run(serve(chosen_url(db), chosen_wait_s(), max_answer))

@@ -89,11 +89,13 @@ def command(
     door: Door,
     network: Network,
 ) -> None:
-    """Serve recordings to clients, over HTTP and WebSocket: each request gets the recorded response of an equal one.
+    """Serve recordings to clients, over HTTP and WebSocket: each request gets the recorded response
+    of an equal one.
 
-    SESSION is an id, the beginning of one, a name, or `latest`, the default if there is no cassette either. Bytes,
-    times and failures are the recorded ones; only ids that an agent's tools make are those of the client. The page
-    `/_recorder/requests` lists the requests, their answers, and unused recordings. Stop with Ctrl-C.
+    SESSION is an id, the beginning of one, a name, or `latest`, the default if there is no cassette
+    either. Bytes, times and failures are the recorded ones; only ids that an agent's tools make are
+    those of the client. The page `/_recorder/requests` lists the requests, their answers, and
+    unused recordings. Stop with Ctrl-C.
 
     \b
     recorder mock             # then: OPENAI_BASE_URL=http://127.0.0.1:8787/v1
@@ -149,7 +151,9 @@ class Mock:
         if not self._is_own(incoming):
             await self._proxy(incoming)
             return
-        incoming.respond(200, [(b"content-type", b"application/json")], msgspec.json.encode(self._page()))
+        incoming.respond(
+            200, [(b"content-type", b"application/json")], msgspec.json.encode(self._page())
+        )
 
     def _is_own(self, incoming: ServerExchange) -> bool:
         """Return whether this is an admitted request for the page; the proxy refuses all others."""

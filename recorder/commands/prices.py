@@ -31,7 +31,9 @@ NAME_WIDTH = 200  # of a model: prices are left out before a name is cut
 
 @click.group()
 def command() -> None:
-    """Manage the prices of tokens, which `recorder usage --cost` and the view `costs` multiply with what was used."""
+    """Manage the prices of tokens, which `recorder usage --cost` and the view `costs` multiply with
+    what was used.
+    """
 
 
 @command.command()
@@ -47,11 +49,14 @@ def command() -> None:
 )
 @database_option
 async def update(db: str | None, valid_from: int | None, file: Path | None) -> None:
-    """Take prices from the package genai-prices and from a `prices.toml`, which wins. Nothing is downloaded.
+    """Take prices from the package genai-prices and from a `prices.toml`, which wins.
 
-    The package is asked for the models in the log; for one that is recorded later, by `recorder usage --cost`.
-    The first update of an upstream prices all that was recorded. A later one changes nothing before it: where a price
-    differs, the old one ends now and the new one begins.
+    Nothing is downloaded.
+
+    The package is asked for the models in the log; for one that is recorded later, by
+    `recorder usage --cost`. The first update of an upstream prices all that was recorded. A later
+    one changes nothing before it: where a price differs, the old one ends now and the new one
+    begins.
 
     \b
     pip install '.[pricing]'  # in a checkout of recorder
@@ -64,14 +69,18 @@ async def update(db: str | None, valid_from: int | None, file: Path | None) -> N
         async with await open_log(url) as log:
             models = await priced_models(log)
         report = update_prices(store, own, models, at_ns)
-    echo(f"Prices of {', '.join(report.sources)} for {safe_text(', '.join(report.providers)) or 'no upstream'}.")
+    echo(
+        f"Prices of {', '.join(report.sources)} for {safe_text(', '.join(report.providers)) or 'no upstream'}."
+    )
     if report.added or report.closed:
         echo(f"{counted(report.added, 'row')} added, {report.closed:,} ended.")
     else:
         echo("Nothing has changed.")
     if report.unpriced:
         names = safe_text(", ".join(report.unpriced))
-        echo(f"No list of prices for {names}: name a provider for it in prices.toml, or prices of your own.")
+        echo(
+            f"No list of prices for {names}: name a provider for it in prices.toml, or prices of your own."
+        )
 
 
 @command.command("list")
@@ -99,9 +108,13 @@ async def list_command(db: str | None, model: str | None, format: str) -> None:
     elif cards:
         _write(cards)
     if not cards and model is None:
-        raise NotFoundError("No model in the log has a price: `recorder prices list --model NAME` asks for any other.")
+        raise NotFoundError(
+            "No model in the log has a price: `recorder prices list --model NAME` asks for any other."
+        )
     if not cards:
-        raise NotFoundError(f"No pattern matches the model {model!r}: give it a price in prices.toml.")
+        raise NotFoundError(
+            f"No pattern matches the model {model!r}: give it a price in prices.toml."
+        )
 
 
 @command.command()
@@ -158,7 +171,12 @@ def _write(cards: Sequence[dict[str, Any]]) -> None:
     ]
     lines = []
     for card in cards:
-        name = (card["provider"], card["model"], card["service_tier"], card["above_input_tokens"] or None)
+        name = (
+            card["provider"],
+            card["model"],
+            card["service_tier"],
+            card["above_input_tokens"] or None,
+        )
         prices = [card[unit] for unit in units]
         lines.append([*name, _hours(card), *prices, card["source"]])
     write_table(columns, lines)

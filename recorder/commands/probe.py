@@ -1,4 +1,6 @@
-"""`recorder probe`: proves that a gateway speaks an API, by a fixed set of requests that are recorded and judged."""
+"""`recorder probe`: proves that a gateway speaks an API, by a fixed set of requests that are
+recorded and judged.
+"""
 
 from __future__ import annotations
 
@@ -66,7 +68,11 @@ DRAIN_S = 60.0  # for the database to have all of it: the verdict is on what it 
     help="The variable that has the key for the gateway. Without it a request has no key but the word none: no key of "
     "yours goes to an address that you have not chosen it for.",
 )
-@click.option("--model", metavar="MODEL", help="The model to ask for. [default: a small one of the API's provider]")
+@click.option(
+    "--model",
+    metavar="MODEL",
+    help="The model to ask for. [default: a small one of the API's provider]",
+)
 @click.option("--only", metavar="CASE", multiple=True, help="Send only this case. Repeatable.")
 @click.option(
     "--timeout",
@@ -104,13 +110,14 @@ def command(
     dry_run: bool,
     format: str,
 ) -> None:
-    """Prove that a gateway speaks an API: send it a fixed set of requests, record and judge the answers.
+    """Prove that a gateway speaks an API: send it a fixed set of requests, record and judge the
+    answers.
 
-    URL is the base URL of the gateway, as clients are given it. Each answer is judged by the rules of `recorder lint`
-    and by what was requested. All of it is in the log, as a session of its own.
+    URL is the base URL of the gateway, as clients are given it. Each answer is judged by the rules
+    of `recorder lint` and by what was requested. All of it is in the log, as a session of its own.
 
-    The exit code is 4 if there is an error or a warning (or what --fail-on names), 0 if there is none, 1 if the gateway
-    cannot be reached.
+    The exit code is 4 if there is an error or a warning (or what --fail-on names), 0 if there is
+    none, 1 if the gateway cannot be reached.
 
     \b
     recorder probe http://127.0.0.1:8900 --api openai-responses
@@ -147,7 +154,14 @@ def command(
     sys.exit(FOUND if is_faulty(verdicts) else 0)
 
 
-def _plan(api: ProbeApi, url: str, key: str | None, model: str | None, only: Sequence[str], silence_s: float) -> Plan:
+def _plan(
+    api: ProbeApi,
+    url: str,
+    key: str | None,
+    model: str | None,
+    only: Sequence[str],
+    silence_s: float,
+) -> Plan:
     names = [case.name for case in api.cases]
     for name in only:
         if name not in names:
@@ -176,10 +190,13 @@ def _announcement(plan: Plan, database: URL) -> Iterable[str]:
 
 
 async def _usd(database: URL, plan: Plan, most: Bound) -> Decimal | None:
-    """Return the most that a run costs by the prices of the log (`recorder prices update`); None if there are none."""
+    """Return the most that a run costs by the prices of the log (`recorder prices update`); None if
+    there are none.
+    """
     try:
         log = await open_log(database)
-    except RecorderError:  # there is none, or it cannot be read now: what is wrong with it is said when it is used
+    except RecorderError:
+        # there is none, or it cannot be read now: what is wrong with it is said when it is used
         return None
     async with log:
         prices = await valid_prices(log, time.time_ns(), plan.model)
@@ -188,14 +205,22 @@ async def _usd(database: URL, plan: Plan, most: Bound) -> Decimal | None:
 
 
 async def _send(database: URL, name: str, plan: Plan, network: Network) -> list[Sent]:
-    """Send all requests through a recorder of our own. Raises `RecorderError` if the gateway cannot be reached."""
-    async with recording(database, [plan.upstream], ending=Ending(DRAIN_S), network=network) as proxy:
+    """Send all requests through a recorder of our own.
+
+    Raises `RecorderError` if the gateway cannot be reached.
+    """
+    async with recording(
+        database, [plan.upstream], ending=Ending(DRAIN_S), network=network
+    ) as proxy:
         async with listening(proxy) as base:
             return await send_all(f"{base}/s/{name}", plan, _reporter())
 
 
 def _reporter() -> Callable[[Sent], None]:
-    """Return what says on stderr how a request went. It raises `RecorderError` at the first without a gateway."""
+    """Return what says on stderr how a request went.
+
+    It raises `RecorderError` at the first without a gateway.
+    """
     is_first = True
 
     def report(sent: Sent) -> None:
@@ -205,13 +230,17 @@ def _reporter() -> Callable[[Sent], None]:
         is_first = False
         step = f", request {sent.number}" if len(sent.case.steps) > 1 else ""
         ended = sent.trouble or f"status {sent.status}"
-        echo(f"  {sent.case.name} {sent.mode}{step}: {ended}, {len(sent.body):,} bytes in {sent.seconds:.1f} s")
+        echo(
+            f"  {sent.case.name} {sent.mode}{step}: {ended}, {len(sent.body):,} bytes in {sent.seconds:.1f} s"
+        )
 
     return report
 
 
 def _unreachable(sent: Sent) -> str | None:
-    """Return why the gateway cannot be reached, as the recorder says it to its client; None if it can."""
+    """Return why the gateway cannot be reached, as the recorder says it to its client; None if it
+    can.
+    """
     try:
         error = decoded(sent.body)["error"]
         return str(error["message"]) if error["type"] == "upstream_unreachable" else None
@@ -234,4 +263,6 @@ def _save(path: Path, text: bytes) -> None:
     try:
         path.write_bytes(text)
     except OSError as error:
-        raise RecorderError(f"{path} cannot be written: {error.strerror}. Give another file with --junit.") from error
+        raise RecorderError(
+            f"{path} cannot be written: {error.strerror}. Give another file with --junit."
+        ) from error

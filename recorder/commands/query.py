@@ -14,7 +14,14 @@ from rich.cells import cell_len
 from recorder.archive.place import chosen_url, dialect_of
 from recorder.archive.query import DUCKDB, OWN, open_query
 from recorder.commands.terminal.options import current_url, flag, format_option, log_options
-from recorder.commands.terminal.output import csv_cell, echo, is_plain, write_csv, write_json, write_line
+from recorder.commands.terminal.output import (
+    csv_cell,
+    echo,
+    is_plain,
+    write_csv,
+    write_json,
+    write_line,
+)
 from recorder.commands.terminal.table import Column, write_table
 from recorder.errors import RecorderError, UsageError
 from recorder.model.text import safe_text
@@ -22,8 +29,10 @@ from recorder.program import load
 from recorder.store.queries.query import TIMEOUT_S, QueryResult, Row, value_of
 from recorder.store.schema import STALE
 
-TABLE_ROWS = 10_000  # more than anyone reads; a table is as wide as its widest cell, so all of it is held
-HELD_BYTES = 64 * 2**20  # of the rows that a table or a JSON array holds: much, and no machine minds
+# more than anyone reads; a table is as wide as its widest cell, so all of it is held
+TABLE_ROWS = 10_000
+# of the rows that a table or a JSON array holds: much, and no machine minds
+HELD_BYTES = 64 * 2**20
 BATCH_ROWS = 500
 WIDTH = 80  # characters of a line of prose: the least terminal
 
@@ -63,7 +72,9 @@ def command(
     timeout: float,
     format: str,
 ) -> None:
-    """Query the log in SQL: one read-only statement. Without SQL, or with `-`, it is read from stdin.
+    """Query the log in SQL: one read-only statement.
+
+    Without SQL, or with `-`, it is read from stdin.
 
     \b
     recorder query --list
@@ -108,7 +119,9 @@ def _table(answer: QueryResult) -> None:
 
 
 def _columns(names: list[str], rows: list[Row], needed: list[int]) -> list[Column]:
-    """Return the columns of the table: numbers to the right; on a terminal the widest one takes the remaining room."""
+    """Return the columns of the table: numbers to the right; on a terminal the widest one takes the
+    remaining room.
+    """
     taker = needed.index(max(needed))
     columns = []
     for number, name in enumerate(names):
@@ -125,7 +138,9 @@ def _columns(names: list[str], rows: list[Row], needed: list[int]) -> list[Colum
 def _json(answer: QueryResult) -> None:
     rows, is_all = _held(answer.rows, None)
     if not is_all:
-        raise RecorderError(f"That is over {HELD_BYTES >> 20} MiB, too much for one JSON array: use --jsonl.")
+        raise RecorderError(
+            f"That is over {HELD_BYTES >> 20} MiB, too much for one JSON array: use --jsonl."
+        )
     write_json(dict(zip(answer.columns, row, strict=True)) for row in rows)
 
 
@@ -176,7 +191,9 @@ def _text(value: Any) -> str:
 def _list_views(sql: str | None, format: str, engine: str) -> None:
     if sql is not None or format == "csv":
         odd = "--csv" if format == "csv" else f"{sql!r}"
-        raise UsageError(f"--list names all views: leave {odd} out. Only --json or --jsonl can be added.")
+        raise UsageError(
+            f"--list names all views: leave {odd} out. Only --json or --jsonl can be added."
+        )
     views = load("recorder.projections.views.contract:VIEWS")
     if format != "table":
         described = load("recorder.projections.views.columns:described")

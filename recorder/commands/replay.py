@@ -12,7 +12,15 @@ from recorder.commands.terminal.options import Decorator, Parsed, flag, log_opti
 from recorder.commands.terminal.output import echo, write_bytes, write_json, write_line
 from recorder.commands.terminal.recordings import exchange_option, selected
 from recorder.errors import NotFoundError, RecorderError
-from recorder.model.events import BODY_KINDS, LEFT_OUT, WHOLE, BrokenOff, Event, Exchange, payload_of
+from recorder.model.events import (
+    BODY_KINDS,
+    LEFT_OUT,
+    WHOLE,
+    BrokenOff,
+    Event,
+    Exchange,
+    payload_of,
+)
 from recorder.model.facts import Fact, Field, ItemKey, ItemStarted, ResponseItems, TextAdded
 from recorder.model.text import storable
 from recorder.projections.fact_reader import FactReader
@@ -40,7 +48,9 @@ def parse_speed(text: str) -> float | None:
 
 def speed_option(help: str, default: str = "1") -> Decorator:
     """Return the option `--speed`."""
-    return click.option("--speed", type=Parsed(SPEED, parse_speed), metavar=SPEED, default=default, help=help)
+    return click.option(
+        "--speed", type=Parsed(SPEED, parse_speed), metavar=SPEED, default=default, help=help
+    )
 
 
 class _Request(msgspec.Struct, frozen=True):
@@ -69,12 +79,18 @@ class _End(msgspec.Struct, frozen=True):
 @flag("--allow-gaps", help="Play a session even if some of its bytes were not kept.")
 @log_options
 async def command(
-    db: str | None, session: str, speed: float | None, format: str, exchange: str | None, allow_gaps: bool
+    db: str | None,
+    session: str,
+    speed: float | None,
+    format: str,
+    exchange: str | None,
+    allow_gaps: bool,
 ) -> None:
-    """Play the responses of SESSION (an id, the beginning of one, a name, or `latest`, or a file that `recorder import`
-    reads) to stdout.
+    """Play the responses of SESSION (an id, the beginning of one, a name, or `latest`, or a file
+    that `recorder import` reads) to stdout.
 
-    Exchanges are played one after another, in order of their start; each event as long after its request as it came.
+    Exchanges are played one after another, in order of their start; each event as long after its
+    request as it came.
 
     \b
     recorder replay latest
@@ -101,7 +117,9 @@ async def command(
             if remarks:
                 echo(f"Exchange {number}: {', '.join(remarks)}.")
         if not played:
-            raise NotFoundError(f"Session {found.name} has no response body: `recorder events` shows its events.")
+            raise NotFoundError(
+                f"Session {found.name} has no response body: `recorder events` shows its events."
+            )
 
 
 async def _ending(log: LogReader, exchange: Exchange) -> str | None:
@@ -115,7 +133,9 @@ async def _ending(log: LogReader, exchange: Exchange) -> str | None:
 
 async def _is_whole(log: LogReader, exchange: Exchange) -> bool:
     """Return whether the client left after the last event: older recorders did not record that."""
-    end = concluded(exchange, [event async for event in log.events(exchange.session_id, exchange.exchange_id)])
+    end = concluded(
+        exchange, [event async for event in log.events(exchange.session_id, exchange.exchange_id)]
+    )
     return end is not None and end.outcome in WHOLE
 
 
@@ -124,14 +144,18 @@ async def _refuse_derived(log: LogReader, chosen: list[tuple[int, Exchange]]) ->
         async for event in log.events(each.session_id, each.exchange_id, kinds=("request",)):
             derived = msgspec.json.decode(event.raw, type=_Request).derived
             if derived is not None:
-                raise RecorderError(f"Exchange {number} is derived from {derived}: no byte of a response is known.")
+                raise RecorderError(
+                    f"Exchange {number} is derived from {derived}: no byte of a response is known."
+                )
             break
 
 
 async def _refuse_gaps(log: LogReader, chosen: list[tuple[int, Exchange]]) -> None:
     for number, each in chosen:
         async for _ in log.events(each.session_id, each.exchange_id, kinds=("gap",)):
-            raise RecorderError(f"Exchange {number} has a gap, bytes that were not kept: --allow-gaps plays the rest.")
+            raise RecorderError(
+                f"Exchange {number} has a gap, bytes that were not kept: --allow-gaps plays the rest."
+            )
 
 
 class _Sse:
@@ -153,11 +177,16 @@ class _Sse:
 
 
 class _Jsonl(_Sse):
-    """A writer of events as objects: `data` is the JSON payload, or `raw` the bytes of an event without one."""
+    """A writer of events as objects: `data` is the JSON payload, or `raw` the bytes of an event
+    without one.
+    """
 
     def write(self, event: Event) -> None:
         row = msgspec.structs.asdict(event)
-        row = {name: row[name] for name in ("exchange_id", "pos", "t_ns", "kind", "type", "sequence_number")}
+        row = {
+            name: row[name]
+            for name in ("exchange_id", "pos", "t_ns", "kind", "type", "sequence_number")
+        }
         payload = payload_of(event)
         content = {"raw": event.raw} if payload is None else {"data": msgspec.Raw(payload)}
         write_json([{**row, **content}], "jsonl")

@@ -1,4 +1,6 @@
-"""`recorder resend`: the requests of a recording once more, as a session that can be compared with it."""
+"""`recorder resend`: the requests of a recording once more, as a session that can be compared with
+it.
+"""
 
 from __future__ import annotations
 
@@ -20,12 +22,33 @@ from recorder.archive.place import chosen_url, database_of, is_missing
 from recorder.commands.ops.recover import recover_left
 from recorder.commands.serving.network import network_settings
 from recorder.commands.serving.recording import departures
-from recorder.commands.serving.resend_report import Control, Resent, Shares, compared, document, lines
-from recorder.commands.serving.resending import DRAIN_S, Budget, Sending, asked_model, prices_of, send
+from recorder.commands.serving.resend_report import (
+    Control,
+    Resent,
+    Shares,
+    compared,
+    document,
+    lines,
+)
+from recorder.commands.serving.resending import (
+    DRAIN_S,
+    Budget,
+    Sending,
+    asked_model,
+    prices_of,
+    send,
+)
 from recorder.commands.terminal.behind import wait_for
 from recorder.commands.terminal.keys import key_of
 from recorder.commands.terminal.options import database_option, flag, format_option
-from recorder.commands.terminal.output import FOUND, dollars, echo, log_to_stderr, write_document, write_line
+from recorder.commands.terminal.output import (
+    FOUND,
+    dollars,
+    echo,
+    log_to_stderr,
+    write_document,
+    write_line,
+)
 from recorder.commands.terminal.recordings import loader
 from recorder.commands.terminal.rules import match_rules
 from recorder.commands.terminal.session_names import new_name
@@ -54,7 +77,11 @@ NAME_LIMIT = 120  # characters of the parent's name in that of the session
 
 @click.command()
 @click.argument("source", metavar="SESSION|FILE")
-@click.option("--to", metavar="URL", help="The base URL of another server; only the key of --key-env goes there.")
+@click.option(
+    "--to",
+    metavar="URL",
+    help="The base URL of another server; only the key of --key-env goes there.",
+)
 @click.option("--model", metavar="NAME", help="The model to ask, in place of the recorded ones.")
 @click.option(
     "--times",
@@ -95,13 +122,15 @@ def command(
     dry_run: bool,
     format: str,
 ) -> None:
-    """Send the requests of a recording again, as they were recorded, and record the answers as a session.
+    """Send the requests of a recording again, as they were recorded, and record the answers as a
+    session.
 
-    Nothing is sent twice: the same command goes on where it was interrupted, killed or stopped by its limit, and a
-    higher --times adds to what is there. The model is asked; no tool is run.
+    Nothing is sent twice: the same command goes on where it was interrupted, killed or stopped by
+    its limit, and a higher --times adds to what is there. The model is asked; no tool is run.
 
-    The answers are compared with the recorded ones, and with those of a control: the recorded model, asked again
-    before, without --model. The exit code is 4 if they differ more than the control does.
+    The answers are compared with the recorded ones, and with those of a control: the recorded
+    model, asked again before, without --model. The exit code is 4 if they differ more than the
+    control does.
 
     \b
     recorder resend latest --dry-run
@@ -110,19 +139,24 @@ def command(
     """
     log_to_stderr()
     if model is not None and not model.strip():
-        raise UsageError("--model needs the name of a model: leave it out to keep that of the requests.")
+        raise UsageError(
+            "--model needs the name of a model: leave it out to keep that of the requests."
+        )
     url = chosen_url(db)
     parent = _parent(db, source)
     upstreams = _upstreams(parent, to)
     if to is None:
         _require_one(upstreams, {"--model": model, "--key-env": key_env})
-    labels = ResentFrom(parent.name, None if is_file(source) else parent.session.session_id, to, model)
+    labels = ResentFrom(
+        parent.name, None if is_file(source) else parent.session.session_id, to, model
+    )
     name = _name(labels) if session is None else new_name(session)
     say = write_line if dry_run and format == "table" else echo
     with ExitStack() as held:
         if not dry_run:
             held.enter_context(_alone(url, name))
-            # What was sent before the recorder was killed counts; its ingester may still be at work.
+            # What was sent before the recorder was killed counts; its ingester may still be at
+            # work.
             wait_for(journal_root(database_of(url)), time.monotonic() + DRAIN_S)
             recover_left(url)
         requests = _requests(parent, model, upstreams)
@@ -134,8 +168,16 @@ def command(
             say(line)
         if wanted and not dry_run:
             keys = {each.upstream: _key(each, to, key_env) for each in wanted if each.has_key}
-            server.run(send(url, Sending(name, resend_labels(labels), wanted, upstreams, keys, budget), network))
-            echo(f"Recorded as session {safe_text(name)}: `recorder diff` compares it with {safe_text(parent.name)}.")
+            server.run(
+                send(
+                    url,
+                    Sending(name, resend_labels(labels), wanted, upstreams, keys, budget),
+                    network,
+                )
+            )
+            echo(
+                f"Recorded as session {safe_text(name)}: `recorder diff` compares it with {safe_text(parent.name)}."
+            )
     control = None if dry_run else _control(url, labels, parent, upstreams)
     levels = [] if dry_run else compared(_shares(url, name, labels, requests), control)
     if format == "json":
@@ -157,7 +199,9 @@ def _parent(db: str | None, source: str) -> RecordedSession:
 
 
 def _alone(url: URL, name: str) -> AbstractContextManager[None]:
-    """Return the lock of a session: two of these commands would each send what neither finds there yet."""
+    """Return the lock of a session: two of these commands would each send what neither finds there
+    yet.
+    """
     if is_missing(url):
         schema_of(url).upgrade(url)  # a lock is beside the file
     database = database_of(url)
@@ -174,8 +218,11 @@ def _shares(url: URL, name: str, labels: ResentFrom, requests: Sequence[Resend])
     return shares(answered(requests, there), Terms(rules=match_rules()))
 
 
-def _control(url: URL, labels: ResentFrom, parent: RecordedSession, upstreams: Sequence[Upstream]) -> Control | None:
-    """Return how the recorded model differs from itself: asked again at the same address, or else at its own.
+def _control(
+    url: URL, labels: ResentFrom, parent: RecordedSession, upstreams: Sequence[Upstream]
+) -> Control | None:
+    """Return how the recorded model differs from itself: asked again at the same address, or else
+    at its own.
 
     None without such a session, and for one that is such a session.
     """
@@ -211,8 +258,14 @@ def _require_one(upstreams: Sequence[Upstream], options: Mapping[str, str | None
 
 
 def _name(labels: ResentFrom) -> str:
-    """Return the name of the session for one recording, address and model: the same command finds it again."""
-    digest = sha256("\n".join([labels.session_id or "", labels.name, labels.to or "", labels.model or ""]).encode())
+    """Return the name of the session for one recording, address and model: the same command finds
+    it again.
+    """
+    digest = sha256(
+        "\n".join(
+            [labels.session_id or "", labels.name, labels.to or "", labels.model or ""]
+        ).encode()
+    )
     return f"{labels.name[:NAME_LIMIT]}-resent-{digest.hexdigest()[:6]}"
 
 
@@ -239,7 +292,9 @@ def _requests(
     return found
 
 
-async def _there(url: URL, name: str, labels: ResentFrom, *, keeps_events: bool = False) -> Sequence[Recording]:
+async def _there(
+    url: URL, name: str, labels: ResentFrom, *, keeps_events: bool = False
+) -> Sequence[Recording]:
     """Return what a session has already. Raises `UsageError` if it is another one."""
     try:
         async with await open_log(url) as log:
@@ -279,12 +334,17 @@ def _announcement(resent: Resent, wanted: Sequence[Resend], budget: Budget) -> I
     price = "the price of some of it is not known (`recorder prices update`)"
     if estimated_usd is not None:
         price = f"about {dollars(str(estimated_usd), is_partial=False)}, if the answers are as long as before"
-    models = ", ".join(sorted({budget.model or asked_model(each.recorded) or "?" for each in wanted}))
+    models = ", ".join(
+        sorted({budget.model or asked_model(each.recorded) or "?" for each in wanted})
+    )
     yield f"{counted(len(wanted), 'request')} for {safe_text(models)}, into session {name}: {price}."
 
 
 def _key(request: Resend, to: str | None, variable: str | None) -> str:
-    """Return the key for an upstream. No key of a company goes to an address that it was not chosen for."""
+    """Return the key for an upstream.
+
+    No key of a company goes to an address that it was not chosen for.
+    """
     if variable is not None:
         return key_of(variable) or ""
     if to is not None:
@@ -296,4 +356,6 @@ def _key(request: Resend, to: str | None, variable: str | None) -> str:
             return key_of(name) or ""
     if (provider.base_url or "").startswith("http://"):  # a server of one's own
         return "none"
-    raise UsageError(f"Set {' or '.join(names)} to a key of {request.upstream}, or name another variable: --key-env.")
+    raise UsageError(
+        f"Set {' or '.join(names)} to a key of {request.upstream}, or name another variable: --key-env."
+    )

@@ -52,14 +52,17 @@ PROGRAM_LIMIT = 80  # characters of a program's name in that of a session
 LISTED = 10  # recordings that a replay did not use
 
 _OF_REPLAYS = ("speed", "strict", "allow_network", "until", "then", "model", "edit")
-_OF_PURE_REPLAYS = ("strict", "allow_network")  # a fork has a strict matcher, and reaches the network
+# a fork has a strict matcher, and reaches the network
+_OF_PURE_REPLAYS = ("strict", "allow_network")
 _OF_FORKS = ("until", "model", "edit")
 _OF_RECORDINGS = ("session", "cassette", "upstream")
 
 
 @click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
 @click.argument("words", metavar="-- CMD [ARG]...", nargs=-1, required=True, type=click.UNPROCESSED)
-@click.option("--session", metavar="NAME", help="Record into the session of this name. [default: a new one]")
+@click.option(
+    "--session", metavar="NAME", help="Record into the session of this name. [default: a new one]"
+)
 @click.option(
     "--cassette",
     metavar="FILE",
@@ -67,7 +70,9 @@ _OF_RECORDINGS = ("session", "cassette", "upstream")
     help="Also write the recording to a cassette (.sse.jsonl). An existing one is replaced only if CMD succeeds and no "
     "exchange broke off.",
 )
-@click.option("--replay", metavar="SESSION|FILE", help="Record nothing; answer from this session or cassette.")
+@click.option(
+    "--replay", metavar="SESSION|FILE", help="Record nothing; answer from this session or cassette."
+)
 @speed_option("In a replay: a factor on the original speed, or max.")
 @flag(
     "--strict",
@@ -89,7 +94,11 @@ _OF_RECORDINGS = ("session", "cassette", "upstream")
     help="Fork: answer requests that equal a recorded one, and ask the upstream for the others. All of it is recorded "
     "as one new session, which names its parent.",
 )
-@click.option("--model", metavar="NAME", help="With --then: the model of the live requests, in place of CMD's own.")
+@click.option(
+    "--model",
+    metavar="NAME",
+    help="With --then: the model of the live requests, in place of CMD's own.",
+)
 @click.option(
     "--edit",
     metavar="N=TEXT",
@@ -97,7 +106,10 @@ _OF_RECORDINGS = ("session", "cassette", "upstream")
     help="With --then: answer turn N with this text, with a call "
     '(N.call=\'{"name": …, "arguments": {…}}\'), or with an error (N.status=529). May be repeated.',
 )
-@flag("--no-websocket", help="Refuse WebSocket with a 426, also in a replay; Codex is set to HTTP and SSE.")
+@flag(
+    "--no-websocket",
+    help="Refuse WebSocket with a 426, also in a replay; Codex is set to HTTP and SSE.",
+)
 @upstream_option
 @durability_setting
 @network_settings
@@ -124,11 +136,12 @@ def command(
 ) -> None:
     """Run CMD, and record its requests to streaming APIs through a proxy on a free port.
 
-    OpenAI, Anthropic and Google SDKs, LangChain, Claude Code and Gemini CLI read variables that are set for CMD, as the
-    SDK of a company does that --upstream names. If one of them has an address already, that becomes the upstream; so
-    does COPILOT_PROVIDER_BASE_URL of Copilot CLI. Codex gets arguments, also in scripts, and is recorded from the
-    server that it uses by itself: OpenAI, ChatGPT, or a provider of its settings. The exit code is that of CMD. In a
-    replay it is 5 if CMD succeeds although a request was not recorded, or an API was called past the replay. Unused
+    OpenAI, Anthropic and Google SDKs, LangChain, Claude Code and Gemini CLI read variables that are
+    set for CMD, as the SDK of a company does that --upstream names. If one of them has an address
+    already, that becomes the upstream; so does COPILOT_PROVIDER_BASE_URL of Copilot CLI. Codex gets
+    arguments, also in scripts, and is recorded from the server that it uses by itself: OpenAI,
+    ChatGPT, or a provider of its settings. The exit code is that of CMD. In a replay it is 5 if CMD
+    succeeds although a request was not recorded, or an API was called past the replay. Unused
     recordings are listed.
 
     \b
@@ -148,32 +161,51 @@ def command(
     refuse_undecided(words, os.environ)
     if replay is not None and then is None:
         names, _ = named((), (), codex_providers(words))
-        options: dict[str, Any] = {"strict": strict, "allow_network": allow_network, "websocket": not no_websocket}
+        options: dict[str, Any] = {
+            "strict": strict,
+            "allow_network": allow_network,
+            "websocket": not no_websocket,
+        }
         sys.exit(server.run(_replay(words, db, replay, names, speed=speed, **options)))
     name = _name(session, words)
     places = destinations(words, upstream, network)
     options = {"durability": durability, "websocket": not no_websocket, "network": network}
-    terms = None if then is None or replay is None else ForkTerms(replay, _is_file(replay), until, speed, model, edits)
+    terms = (
+        None
+        if then is None or replay is None
+        else ForkTerms(replay, _is_file(replay), until, speed, model, edits)
+    )
     sys.exit(server.run(_record(words, db, name, cassette, places, terms, **options)))
 
 
 def _refuse_idle(ctx: click.Context, replay: str | None, *, is_fork: bool) -> None:
-    """Refuse options that have no effect. Settings of files and variables are for other runs, too."""
+    """Refuse options that have no effect.
+
+    Settings of files and variables are for other runs, too.
+    """
 
     def given(names: Iterable[str]) -> list[str]:
-        typed = (name for name in names if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE)
+        typed = (
+            name for name in names if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE
+        )
         return [f"--{name.replace('_', '-')}" for name in typed]
 
     if replay is None:
         if idle := given(_OF_REPLAYS):
-            raise UsageError(f"{idle[0]} is for a replay: name a recording with --replay, or leave it out.")
+            raise UsageError(
+                f"{idle[0]} is for a replay: name a recording with --replay, or leave it out."
+            )
     elif not is_fork:
         if idle := given(_OF_FORKS):
             raise UsageError(f"{idle[0]} is for a fork: give --then live with it, or leave it out.")
         if idle := given(_OF_RECORDINGS):
-            raise UsageError(f"--replay records nothing: leave {' and '.join(idle)} out, or go on with --then live.")
+            raise UsageError(
+                f"--replay records nothing: leave {' and '.join(idle)} out, or go on with --then live."
+            )
     elif idle := given(_OF_PURE_REPLAYS):
-        raise UsageError(f"A fork asks the upstream for what is not recorded: leave {' and '.join(idle)} out.")
+        raise UsageError(
+            f"A fork asks the upstream for what is not recorded: leave {' and '.join(idle)} out."
+        )
 
 
 def _edits(given: Iterable[str]) -> list[Edit]:
@@ -229,7 +261,9 @@ async def _record(
     if not proxy.forwarded:
         what = "no other request" if proxy.refused else "no request"
         client = program(words) if program(words) in (*FILES, *ALIASES) else "CLIENT"
-        say(f"Nothing was recorded: the command sent {what} here. `recorder env {client}` shows how to point one.")
+        say(
+            f"Nothing was recorded: the command sent {what} here. `recorder env {client}` shows how to point one."
+        )
         return code
     return await report(url, EndedCommand(name, began_ns, proxy.forwarded, code), cassette, fork)
 
@@ -248,20 +282,29 @@ async def _replay(
     sessions, cassettes = ([], [Path(source)]) if _is_file(source) else ([source], [])
     held = await loader(db).answers(sessions, cassettes)
     make_proxy, found = partial(Proxy, websocket=websocket), raise_limit()
-    answering = Answering(held, match_rules("position"), speed=speed, strict=strict, make_proxy=make_proxy)
+    answering = Answering(
+        held, match_rules("position"), speed=speed, strict=strict, make_proxy=make_proxy
+    )
     terms = ReplayTerms(names, allow_network, websocket)
     async with replaying(words, held, answering.proxy, terms) as (command, refusing):
         code = await child.run(command.words, command.environment, descriptors=found)
     seen, unused, outside = answering.seen(), answering.unused(), refusing.refused()
     past = outside.past({each.upstream for each in seen})
-    for line in (*_refusals(answering.proxy), *answering.summary(), *_named(unused), *_went_past(outside, past)):
+    for line in (
+        *_refusals(answering.proxy),
+        *answering.summary(),
+        *_named(unused),
+        *_went_past(outside, past),
+    ):
         say(line)
     differs = any(each.how == "miss" for each in seen) or past or (strict and unused)
     return MISMATCH if code == 0 and differs else code
 
 
 def _went_past(outside: Refused, past: Sequence[str]) -> Iterator[str]:
-    """Yield the hosts that clients tried to reach past the replay: APIs first, then others, for example for updates."""
+    """Yield the hosts that clients tried to reach past the replay: APIs first, then others, for
+    example for updates.
+    """
     if past:
         yield (
             f"Requests that bypassed the replay were refused: {', '.join(past)}. A client has its address from "
@@ -283,7 +326,9 @@ def _is_file(source: str) -> bool:
 
 
 def _followed(fork: Fork) -> Iterator[str]:
-    """Yield lines on what was answered by a recording that is not the same, and on recordings that nothing used."""
+    """Yield lines on what was answered by a recording that is not the same, and on recordings that
+    nothing used.
+    """
     yield from resembled(fork.followed.seen())
     yield from _named(fork.followed.unused())
 
@@ -292,6 +337,8 @@ def _named(unused: Sequence[Recording]) -> Iterator[str]:
     """Yield a line for each unused recording."""
     for each in unused[:LISTED]:
         request = each.request
-        yield safe_text(f"Not asked for: {each.name}, {request.method} {request.target} ({request.upstream}).")
+        yield safe_text(
+            f"Not asked for: {each.name}, {request.method} {request.target} ({request.upstream})."
+        )
     if len(unused) > LISTED:
         yield f"And {len(unused) - LISTED} more."

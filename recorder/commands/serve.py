@@ -87,9 +87,10 @@ def command(
 ) -> None:
     """Record: a proxy between clients and streaming APIs.
 
-    Every byte passes unchanged, and is on disk before the client gets it. Name a session with a path, `/s/NAME/v1`,
-    or with the header `X-Recorder-Session`. Stop with Ctrl-C: open streams have five seconds to end, and WebSocket
-    clients are asked to connect again. docs/settings.md has what else can be set: proxies, TLS, durability, limits.
+    Every byte passes unchanged, and is on disk before the client gets it. Name a session with a
+    path, `/s/NAME/v1`, or with the header `X-Recorder-Session`. Stop with Ctrl-C: open streams have
+    five seconds to end, and WebSocket clients are asked to connect again. docs/settings.md has what
+    else can be set: proxies, TLS, durability, limits.
 
     \b
     recorder serve
@@ -105,11 +106,18 @@ def command(
     log_to_stderr()
     into = chosen_url(db) if ship is None else _shipping(ctx, ship)
     make_proxy = partial(door.make_proxy, websocket=not no_websocket)
-    options: dict[str, Any] = {"durability": durability, "network": network, "make_proxy": make_proxy}
+    options: dict[str, Any] = {
+        "durability": durability,
+        "network": network,
+        "make_proxy": make_proxy,
+    }
     options["levels"] = levels_of(content)._replace(has_tokens=door.tokens is not None)
     spending = _spending(into, door)
     if spending is not None:
-        options |= {"make_proxy": partial(make_proxy, overspent=spending.overspent), "beside": [spending.run]}
+        options |= {
+            "make_proxy": partial(make_proxy, overspent=spending.overspent),
+            "beside": [spending.run],
+        }
     with announced(door.ready_file) as announce:
         server.run(_serve(into, door, announce, admin_port, ui_port, options))
 
@@ -119,7 +127,9 @@ def _shipping(ctx: click.Context, ship: Prefix) -> Prefix:
     for option in ("db", "ui_port"):
         if ctx.get_parameter_source(option) is ParameterSource.COMMANDLINE:
             name = option.replace("_", "-")
-            raise UsageError(f"With --ship there is no database here: leave --{name} out, `recorder collect` has one.")
+            raise UsageError(
+                f"With --ship there is no database here: leave --{name} out, `recorder collect` has one."
+            )
     Bucket(ship, "serve --ship")  # what cannot work is said now
     return ship
 
@@ -130,10 +140,14 @@ def _spending(into: URL | Prefix, door: Door) -> Spending | None:
     if budgets is None:
         return None
     if isinstance(into, Prefix):
-        log.warning("[budget] does nothing here: budgets need a database, and with --ship there is none.")
+        log.warning(
+            "[budget] does nothing here: budgets need a database, and with --ship there is none."
+        )
         return None
     if door.tokens is None:
-        log.warning("[budget] does nothing here: only the tokens of --tokens have owners and teams.")
+        log.warning(
+            "[budget] does nothing here: only the tokens of --tokens have owners and teams."
+        )
         return None
     return Spending(budgets, into)
 
@@ -171,9 +185,13 @@ async def _serve(
         say_stopping(streams)
 
     async with contextlib.AsyncExitStack() as stack:
-        proxy = await stack.enter_async_context(recording(into, door.upstream, meter=meter, ending=ending, **options))
+        proxy = await stack.enter_async_context(
+            recording(into, door.upstream, meter=meter, ending=ending, **options)
+        )
         if meter is not None and admin_port is not None:
-            admin = await stack.enter_async_context(administered(meter, admin_port, door.allow_host))
+            admin = await stack.enter_async_context(
+                administered(meter, admin_port, door.allow_host)
+            )
             echo(f"Metrics and health on {admin}")
         if ui_port is not None and url is not None:
             echo(f"Viewer on {await stack.enter_async_context(viewing(url, ui_port))}")

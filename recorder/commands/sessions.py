@@ -12,13 +12,25 @@ from typing import Any, get_args
 import click
 import msgspec
 
-from recorder.commands.terminal.options import flag, format_option, log_options, nothing_yet, open_current
+from recorder.commands.terminal.options import (
+    flag,
+    format_option,
+    log_options,
+    nothing_yet,
+    open_current,
+)
 from recorder.commands.terminal.output import dollars, echo, seconds, write_csv, write_json
 from recorder.commands.terminal.table import Column, Number, short_ids, write_table
 from recorder.commands.terminal.times import Period, between
 from recorder.errors import NotFoundError, UsageError
 from recorder.model.events import Status
-from recorder.store.queries.session_list import OPEN, UNKNOWN, SessionFilter, SessionRow, list_sessions
+from recorder.store.queries.session_list import (
+    OPEN,
+    UNKNOWN,
+    SessionFilter,
+    SessionRow,
+    list_sessions,
+)
 from recorder.store.schema import STALE
 
 _COLUMNS = (
@@ -53,10 +65,22 @@ _STATUSES = (OPEN, *chain.from_iterable(_PARTS), UNKNOWN)
 
 
 @click.command()
-@click.option("--limit", type=click.IntRange(min=1), default=50, help="Show at most this many, newest first.")
-@click.option("--model", metavar="TEXT", help="Only sessions with an exchange whose model has this in its name.")
-@click.option("--client", metavar="TEXT", help="Only sessions with an exchange whose client has this in its name.")
-@click.option("--owner", metavar="NAME", help="Only sessions with an exchange of this owner of a token.")
+@click.option(
+    "--limit", type=click.IntRange(min=1), default=50, help="Show at most this many, newest first."
+)
+@click.option(
+    "--model",
+    metavar="TEXT",
+    help="Only sessions with an exchange whose model has this in its name.",
+)
+@click.option(
+    "--client",
+    metavar="TEXT",
+    help="Only sessions with an exchange whose client has this in its name.",
+)
+@click.option(
+    "--owner", metavar="NAME", help="Only sessions with an exchange of this owner of a token."
+)
 @click.option(
     "--status",
     type=click.Choice(_STATUSES),
@@ -98,8 +122,9 @@ def command(
 ) -> None:
     """List the sessions, the last used first. Sessions that are still streaming are included.
 
-    A session must match all filters. --model, --owner and -q search exchanges that have ended. The table has the most
-    useful columns that fit; --columns chooses others, and --csv, --json and --jsonl have all.
+    A session must match all filters. --model, --owner and -q search exchanges that have ended. The
+    table has the most useful columns that fit; --columns chooses others, and --csv, --json and
+    --jsonl have all.
 
     \b
     recorder sessions
@@ -113,7 +138,8 @@ def command(
     rows, missing = [], None
     try:
         rows = asyncio.run(_rows(db, limit, wanted))
-    except NotFoundError as error:  # there is no database: for a program, an empty list like another
+    except NotFoundError as error:
+        # there is no database: for a program, an empty list like another
         missing = error
     if format == "csv":
         write_csv([_KEYS, *([_joined(getattr(row, key)) for key in _KEYS] for row in rows)])
@@ -141,9 +167,14 @@ def _chosen(columns: str | None, *, is_table: bool) -> Sequence[Column]:
         raise UsageError("--columns is for the table: --json, --jsonl, --csv have every column.")
     names = list(_BY_NAME) if columns == "all" else [name.strip() for name in columns.split(",")]
     if odd := [name for name in names if name not in _BY_NAME]:
-        raise UsageError(f"There is no column {odd[0]!r}: choose from {', '.join(_BY_NAME)}, or all.")
+        raise UsageError(
+            f"There is no column {odd[0]!r}: choose from {', '.join(_BY_NAME)}, or all."
+        )
     wanted = list(dict.fromkeys(names))
-    chosen = [_BY_NAME[name]._replace(goes=len(wanted) - number, rare=False) for number, name in enumerate(wanted)]
+    chosen = [
+        _BY_NAME[name]._replace(goes=len(wanted) - number, rare=False)
+        for number, name in enumerate(wanted)
+    ]
     return [chosen[0]._replace(goes=0), *chosen[1:]]
 
 
@@ -182,7 +213,9 @@ _SEARCHED = (
 )
 
 
-_ONLY_PROBES = "Only probes are recorded yet, requests that belong to no conversation: --probes shows them."
+_ONLY_PROBES = (
+    "Only probes are recorded yet, requests that belong to no conversation: --probes shows them."
+)
 
 
 def _nothing(wanted: SessionFilter) -> str:
@@ -193,13 +226,18 @@ def _nothing(wanted: SessionFilter) -> str:
         elif value not in (None, False):
             conditions.append(_OPTIONS[name])
     if not conditions:
-        return nothing_yet("Nothing is recorded yet: start `recorder serve` and point a client at it.")
+        return nothing_yet(
+            "Nothing is recorded yet: start `recorder serve` and point a client at it."
+        )
     searched = "" if wanted.words is None else f" {_SEARCHED}"
     return f"No session matches {' and '.join(conditions)}.{searched}"
 
 
 def _cells(row: SessionRow, session: str, is_terminal: bool) -> dict[str, object]:
-    """Return the cells by column name. Numbers are grouped, and times are short, only for people."""
+    """Return the cells by column name.
+
+    Numbers are grouped, and times are short, only for people.
+    """
 
     def number(count: int | None) -> int | str | None:
         return f"{count:,}" if is_terminal and count is not None else count
@@ -245,7 +283,9 @@ def _tokens(row: SessionRow) -> int | None:
 
 
 def _short(at: datetime.datetime) -> str:
-    """Return a time of today as clock time, of the last months without the year, any other as a date."""
+    """Return a time of today as clock time, of the last months without the year, any other as a
+    date.
+    """
     age = datetime.datetime.now() - at
     if at.date() == datetime.date.today():
         return f"{at:%H:%M:%S}"

@@ -1,9 +1,12 @@
-"""`recorder show`: shows a session as a conversation, now or at any moment of it, or what the model was sent.
+"""`recorder show`: shows a session as a conversation, now or at any moment of it, or what the model
+was sent.
 
 Rules of the requests:
 
-* Each item stands below the exchange that it is from. What is missing is named where it would stand.
-* Whatever was recorded goes through `safe_text`. On a terminal texts are wrapped, and other values are cut to a line.
+* Each item stands below the exchange that it is from. What is missing is named where it would
+  stand.
+* Whatever was recorded goes through `safe_text`. On a terminal texts are wrapped, and other values
+  are cut to a line.
 * Items are shown by what most formats share, `role`, `type` and texts; what else they have is JSON.
 """
 
@@ -20,7 +23,14 @@ from rich.text import Text
 from recorder.commands.terminal.completion import session_names
 from recorder.commands.terminal.conversation import as_written, conversation, wrapped_lines
 from recorder.commands.terminal.options import flag, format_option, log_options
-from recorder.commands.terminal.output import FOUND, echo, seconds, terminal_width, write_document, write_line
+from recorder.commands.terminal.output import (
+    FOUND,
+    echo,
+    seconds,
+    terminal_width,
+    write_document,
+    write_line,
+)
 from recorder.commands.terminal.recordings import say_if_stale, select, selected
 from recorder.commands.terminal.table import LEAST_ID, cut
 from recorder.commands.terminal.times import MOMENT, At
@@ -35,7 +45,8 @@ from recorder.wire.dialects.json_values import as_json, decoded, text
 from recorder.wire.logical_request import LogicalRequest, RequestPart
 
 _INDENT = "  "
-_PLAIN = frozenset({"type", "role", "content", "id", "status", "phase"})  # of an item that is shown by its texts alone
+# of an item that is shown by its texts alone
+_PLAIN = frozenset({"type", "role", "content", "id", "status", "phase"})
 
 
 @click.command()
@@ -48,7 +59,9 @@ _PLAIN = frozenset({"type", "role", "content", "id", "status", "phase"})  # of a
     help="Show it at this time after the first request, or at this share of the whole time; one exchange, "
     "at this time after it began.",
 )
-@click.option("--at-event", type=click.IntRange(min=0), metavar="POS", help="Show it after this event.")
+@click.option(
+    "--at-event", type=click.IntRange(min=0), metavar="POS", help="Show it after this event."
+)
 @flag(
     "--request",
     help="Show the requests instead, each with all that it continues: the earlier input and the items that came back.",
@@ -64,7 +77,9 @@ _PLAIN = frozenset({"type", "role", "content", "id", "status", "phase"})  # of a
     "words were lost or added, and how late each came.",
 )
 @format_option(
-    "json", variants=("request", "cache", "chain"), json="one object with the session and all of its exchanges"
+    "json",
+    variants=("request", "cache", "chain"),
+    json="one object with the session and all of its exchanges",
 )
 @log_options
 def command(
@@ -78,18 +93,19 @@ def command(
     chain: bool,
     format: str,
 ) -> None:
-    """Show SESSION (an id, the beginning of one, a name, or `latest`, or a file that `recorder import` reads) as a
-    conversation, also while it streams.
+    """Show SESSION (an id, the beginning of one, a name, or `latest`, or a file that
+    `recorder import` reads) as a conversation, also while it streams.
 
-    EXCHANGE is the number of one exchange (1 is the first), its id, or the beginning of its id. SESSION:EXCHANGE is the
-    same.
+    EXCHANGE is the number of one exchange (1 is the first), its id, or the beginning of its id.
+    SESSION:EXCHANGE is the same.
 
-    With --cache a request is compared with the earlier one of which it repeats the longest beginning; where a prompt
-    changed, the first character that differs is shown in both. The exit code is 4 if a miss could have been avoided:
-    `prefix_changed`, `other_parameters`, `not_marked`. docs/cost.md explains all classes.
+    With --cache a request is compared with the earlier one of which it repeats the longest
+    beginning; where a prompt changed, the first character that differs is shown in both. The exit
+    code is 4 if a miss could have been avoided: `prefix_changed`, `other_parameters`, `not_marked`.
+    docs/cost.md explains all classes.
 
-    With --chain both sides may be in one session or in two: they are joined by the trace of `traceparent`, else by
-    their words. The exit code is 3 if there is nothing to join.
+    With --chain both sides may be in one session or in two: they are joined by the trace of
+    `traceparent`, else by their words. The exit code is 3 if there is nothing to join.
 
     \b
     recorder show latest
@@ -102,10 +118,14 @@ def command(
     recorder show tests/cassettes/weather.sse.jsonl
     """
     if cache or chain:
-        is_about_more = (cache and chain) or request or (exchange, at, at_event) != (None, None, None)
+        is_about_more = (
+            (cache and chain) or request or (exchange, at, at_event) != (None, None, None)
+        )
         sys.exit(_write_whole(db, session, format, is_cache=cache, is_about_more=is_about_more))
     if request and (at is not None or at_event is not None):
-        raise UsageError("A request does not change with time: give --request without --at and --at-event.")
+        raise UsageError(
+            "A request does not change with time: give --request without --at and --at-event."
+        )
     if request:
         asyncio.run(_show_requests(db, session, exchange, format))
         return
@@ -123,13 +143,19 @@ def command(
         raise RecorderError(f"recorder cannot decode {count}; the others are shown.")
 
 
-def _write_whole(db: str | None, session: str, format: str, *, is_cache: bool, is_about_more: bool) -> int:
+def _write_whole(
+    db: str | None, session: str, format: str, *, is_cache: bool, is_about_more: bool
+) -> int:
     """Write what is about all requests of a session; return the exit code."""
     if is_about_more:
         option = "--cache" if is_cache else "--chain"
-        raise UsageError(f"{option} is about all requests of a session: leave EXCHANGE and the other options out.")
+        raise UsageError(
+            f"{option} is about all requests of a session: leave EXCHANGE and the other options out."
+        )
     if is_cache:
-        is_avoidable = load("recorder.commands.terminal.cache_view:write_cache")(db, session, format)
+        is_avoidable = load("recorder.commands.terminal.cache_view:write_cache")(
+            db, session, format
+        )
         return FOUND if is_avoidable else 0
     load("recorder.commands.terminal.chain_view:write_chain")(db, session, format)
     return 0
@@ -156,10 +182,14 @@ async def _snapshot(
     async with selected(db, session, exchange) as (log, found, chosen, exchange):
         everything = chosen if exchange is None else (await select(log, found.session_id, None))[1]
         share, after_ns = (at.share, at.after_ns) if at is not None else (None, None)
-        until = await cutoff(log, everything, chosen, after_ns=after_ns, share=share, at_event=at_event)
+        until = await cutoff(
+            log, everything, chosen, after_ns=after_ns, share=share, at_event=at_event
+        )
         if until.is_past_end:
             last = f"The last event came after {seconds(until.last_ns)}"
-            echo(f"{last if at_event is None else f'There is no event {at_event}'}: this is the end.")
+            echo(
+                f"{last if at_event is None else f'There is no event {at_event}'}: this is the end."
+            )
         return await take_snapshot(log, found, everything, chosen, until)
 
 
@@ -177,7 +207,9 @@ def _of_request(recording: Recording, request: LogicalRequest, width: int | None
     head = f"{recording.number} · {exchange.method} {exchange.target.partition('?')[0]}"
     yield Text(_flat(head), "bold")
     if not request.fields and not request.parts:
-        yield Text(f"The body is not a JSON object: {counted(len(recording.request_body), 'byte')}.", "dim")
+        yield Text(
+            f"The body is not a JSON object: {counted(len(recording.request_body), 'byte')}.", "dim"
+        )
     for name, value in request.fields.items():
         if _is_conversation(value):
             yield Text(f"{_flat(name)}:", "dim")
@@ -199,7 +231,9 @@ def _source(part: RequestPart, recording: Recording) -> str:
 
 
 def _is_conversation(value: Any) -> bool:
-    return isinstance(value, list) and any(isinstance(each, dict) and "role" in each for each in value)
+    return isinstance(value, list) and any(
+        isinstance(each, dict) and "role" in each for each in value
+    )
 
 
 def _field(name: str, value: Any, width: int | None) -> Iterator[Text]:
@@ -226,7 +260,9 @@ def _shown(item: Any) -> str:
     words = _words(item.get("content"))
     if words is not None and item.keys() <= _PLAIN:
         return f"{label}: {words}"
-    rest = {name: each for name, each in item.items() if name not in ("role", "type") or each != label}
+    rest = {
+        name: each for name, each in item.items() if name not in ("role", "type") or each != label
+    }
     return f"{label}: {as_json(rest)}"
 
 

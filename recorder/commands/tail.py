@@ -18,7 +18,14 @@ from recorder.commands.terminal.table import Column, Number, Table
 from recorder.model.events import BODY_KINDS, Event
 from recorder.model.jsonl import event_row
 from recorder.recordings.preview import PREVIEW, Previews
-from recorder.store.queries.outlines import BEFORE_S, LATE_S, ExchangeProgress, Growth, WatchedExchanges, id_ago
+from recorder.store.queries.outlines import (
+    BEFORE_S,
+    LATE_S,
+    ExchangeProgress,
+    Growth,
+    WatchedExchanges,
+    id_ago,
+)
 from recorder.store.queries.reader import LogReader
 from recorder.store.queries.session_named import session_named
 
@@ -57,8 +64,9 @@ class TailedEvent(NamedTuple):
 async def command(db: str | None, session: str | None, limit: int | None, format: str) -> None:
     """Follow what is being recorded, in all sessions, until interrupted.
 
-    Shows each event from now on, also of exchanges that are open, with its time since the request, its session, the
-    number of its exchange there, its type, and its beginning. Imported events are not shown.
+    Shows each event from now on, also of exchanges that are open, with its time since the request,
+    its session, the number of its exchange there, its type, and its beginning. Imported events are
+    not shown.
 
     \b
     recorder tail
@@ -104,13 +112,17 @@ class Following:
             if growth.exchange.origin != "import":
                 async for tailed in self._news_of(growth):
                     yield tailed
-        self._numbers = {id: number for id, number in self._numbers.items() if id in self._watched.known}
+        self._numbers = {
+            id: number for id, number in self._numbers.items() if id in self._watched.known
+        }
 
     async def _news_of(self, growth: Growth) -> AsyncIterator[TailedEvent]:
         exchange = growth.exchange
         number, api = await self._number(exchange)
         count = 0
-        async for event in self._log.events(exchange.session_id, exchange.exchange_id, after=growth.after):
+        async for event in self._log.events(
+            exchange.session_id, exchange.exchange_id, after=growth.after
+        ):
             if event.kind in _SHOWN and not (event.kind == "request" and event.type == "body"):
                 yield TailedEvent(event, exchange.session_name, number, api)
             if event.pos == exchange.last_pos:
@@ -139,6 +151,14 @@ def _table() -> Callable[[TailedEvent], None]:
     def show(tailed: TailedEvent) -> None:
         event = tailed.event
         text = previews.of(tailed.api, event)
-        table.write((f"{event.t_ns / 1e9:.3f}", tailed.session_name, tailed.number, event.type or event.kind, text))
+        table.write(
+            (
+                f"{event.t_ns / 1e9:.3f}",
+                tailed.session_name,
+                tailed.number,
+                event.type or event.kind,
+                text,
+            )
+        )
 
     return show

@@ -7,7 +7,14 @@ from pathlib import Path
 import click
 import msgspec
 
-from recorder.commands.serving.tokens import NAME_LIMIT, NamedToken, default_path, new_token, read_tokens, write_tokens
+from recorder.commands.serving.tokens import (
+    NAME_LIMIT,
+    NamedToken,
+    default_path,
+    new_token,
+    read_tokens,
+    write_tokens,
+)
 from recorder.commands.terminal.options import FILE, format_option
 from recorder.commands.terminal.output import echo, write_json, write_line
 from recorder.commands.terminal.table import Column, write_table
@@ -28,16 +35,25 @@ file_option = click.option(
 def command() -> None:
     """Manage the tokens of `recorder serve --tokens`: whose each is, and what it may use.
 
-    A request counts for the owner and the team of the token that it shows: `recorder usage --by owner`.
+    A request counts for the owner and the team of the token that it shows:
+    `recorder usage --by owner`.
     """
 
 
 @command.command()
 @click.argument("name")
-@click.option("--owner", metavar="NAME", help="Who uses it, for `recorder usage --by owner`. [default: NAME]")
-@click.option("--team", metavar="NAME", help="The team of the owner, for `recorder usage --by team`.")
-@click.option("--tag", metavar="TAG", multiple=True, help="A tag of each request. Can be given many times.")
-@click.option("--upstream", metavar="NAME", multiple=True, help="Only this upstream. Can be given many times.")
+@click.option(
+    "--owner", metavar="NAME", help="Who uses it, for `recorder usage --by owner`. [default: NAME]"
+)
+@click.option(
+    "--team", metavar="NAME", help="The team of the owner, for `recorder usage --by team`."
+)
+@click.option(
+    "--tag", metavar="TAG", multiple=True, help="A tag of each request. Can be given many times."
+)
+@click.option(
+    "--upstream", metavar="NAME", multiple=True, help="Only this upstream. Can be given many times."
+)
 @click.option(
     "--content",
     type=click.Choice(LEVELS),
@@ -54,7 +70,9 @@ def add(
     content: Level,
     file: Path | None,
 ) -> None:
-    """Make a token, and print it: once, since the file has only its digest. A running server knows it at once.
+    """Make a token, and print it: once, since the file has only its digest.
+
+    A running server knows it at once.
 
     \b
     recorder token add ann-laptop --owner ann --team search
@@ -62,13 +80,19 @@ def add(
     """
     path = file or default_path()
     for named in (name, owner, team):
-        if named is not None and not (named.strip() and len(named) <= NAME_LIMIT and named.isprintable()):
+        if named is not None and not (
+            named.strip() and len(named) <= NAME_LIMIT and named.isprintable()
+        ):
             raise UsageError(f"A name has 1 to {NAME_LIMIT} characters that can be printed.")
     known = read_tokens(path)
     if any(token.name == name for token in known):
-        raise UsageError(f"There is a token {name!r} already: revoke it first, or give another name.")
+        raise UsageError(
+            f"There is a token {name!r} already: revoke it first, or give another name."
+        )
     text, digest = new_token()
-    made = NamedToken(name, digest, owner or name, team, tuple(parse_tags(",".join(tag))), upstream, content)
+    made = NamedToken(
+        name, digest, owner or name, team, tuple(parse_tags(",".join(tag))), upstream, content
+    )
     write_tokens(path, [*known, made])
     write_line(text)
     echo(safe_text(f"Give it to its owner: it is not shown again. {path} has its digest."))
@@ -92,7 +116,10 @@ def list_command(file: Path | None, format: str) -> None:
         for token in tokens:
             tags, upstreams = ", ".join(token.tags), ", ".join(token.upstreams)
             lines.append([token.name, token.owner, token.team, tags, upstreams, token.content])
-        columns = [Column(name, least=NAME_LIMIT) for name in ("name", "owner", "team", "tags", "upstreams", "content")]
+        columns = [
+            Column(name, least=NAME_LIMIT)
+            for name in ("name", "owner", "team", "tags", "upstreams", "content")
+        ]
         write_table(columns, lines)
     if not tokens:
         raise NotFoundError(f"There is no token in {path}: `recorder token add NAME` makes one.")
@@ -102,7 +129,8 @@ def list_command(file: Path | None, format: str) -> None:
 @click.argument("name")
 @file_option
 def revoke(name: str, file: Path | None) -> None:
-    """Delete a token: a running server refuses it at once, and ends what is open of it within seconds.
+    """Delete a token: a running server refuses it at once, and ends what is open of it within
+    seconds.
 
     \b
     recorder token revoke ann-laptop
@@ -111,6 +139,8 @@ def revoke(name: str, file: Path | None) -> None:
     known = read_tokens(path)
     left = [token for token in known if token.name != name]
     if left == known:
-        raise NotFoundError(f"There is no token {name!r} in {path}: `recorder token list` has the names.")
+        raise NotFoundError(
+            f"There is no token {name!r} in {path}: `recorder token list` has the names."
+        )
     write_tokens(path, left)
     echo(safe_text(f"Revoked: {name}"))

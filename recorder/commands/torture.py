@@ -1,4 +1,6 @@
-"""`recorder torture`: proves a client, by a fault at every boundary of the streams that it asks for."""
+"""`recorder torture`: proves a client, by a fault at every boundary of the streams that it asks
+for.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +52,8 @@ from recorder.torture.verdict import CommandRun, JudgedFault, judged
 from recorder.wire.turns import is_connection, is_prewarm, is_turn, was_asked_for
 
 TIMEOUT_S = 30.0
-CLEAN_SHARE = 0.5  # of the timeout, which a run without a fault may take: one beside others takes longer
+# of the timeout, which a run without a fault may take: one beside others takes longer
+CLEAN_SHARE = 0.5
 
 _COLUMNS = (
     Column("exchange", right=True, goes=2),
@@ -73,7 +76,9 @@ class _Torture(NamedTuple):
 
 
 @click.command(cls=WithWords, words_metavar="-- CMD [ARG]...")
-@click.argument("ref", metavar="[SESSION|FILE]", required=False, default=LATEST, shell_complete=session_names)
+@click.argument(
+    "ref", metavar="[SESSION|FILE]", required=False, default=LATEST, shell_complete=session_names
+)
 @speed_option("A factor on the original speed of what is not a fault, or max.", default="max")
 @click.option(
     "--timeout",
@@ -95,7 +100,9 @@ class _Torture(NamedTuple):
     help="Write a cassette for each fault, with what CMD was answered: `recorder run --replay FILE -- CMD` shows the "
     "verdict again.",
 )
-@click.option("--junit", metavar="FILE", type=FILE, help="Also write the result as JUnit's XML, for a CI.")
+@click.option(
+    "--junit", metavar="FILE", type=FILE, help="Also write the result as JUnit's XML, for a CI."
+)
 @format_option(
     *("json", "jsonl"),
     json="an array of faults: exchange, fault, place, verdict, why, exit_code, requests, cassette",
@@ -112,14 +119,16 @@ def command(
     junit: Path | None,
     format: str,
 ) -> None:
-    """Prove a client: run CMD once for each fault at each boundary of the recorded streams, and judge what it does.
+    """Prove a client: run CMD once for each fault at each boundary of the recorded streams, and
+    judge what it does.
 
-    CMD is answered from a recording, as by `recorder run --replay`: first without a fault, then with one, which
-    strikes once. It is judged by its exit code, its stdout and its requests: survived, retried, reported, took it for
-    success, hung, did it twice. CMD must end with 0 and print the same in each run without a fault.
+    CMD is answered from a recording, as by `recorder run --replay`: first without a fault, then
+    with one, which strikes once. It is judged by its exit code, its stdout and its requests:
+    survived, retried, reported, took it for success, hung, did it twice. CMD must end with 0 and
+    print the same in each run without a fault.
 
-    The exit code is 4 if CMD took a fault for success, hung, or did something twice; 0 if not; 3 if there was nothing
-    to judge.
+    The exit code is 4 if CMD took a fault for success, hung, or did something twice; 0 if not; 3 if
+    there was nothing to judge.
 
     \b
     recorder torture -- python app.py
@@ -152,7 +161,9 @@ def command(
 
 
 class _Ended(NamedTuple):
-    """A run that has ended: what a verdict looks at, the recordings that answered it, and how long it took."""
+    """A run that has ended: what a verdict looks at, the recordings that answered it, and how long
+    it took.
+    """
 
     run: CommandRun
     held: Sequence[Recording]
@@ -169,10 +180,16 @@ class _Found(NamedTuple):
 async def _tortured(
     db: str | None, ref: str, torture: _Torture, speed: float | None, jobs: int
 ) -> tuple[Session, list[_Found]]:
-    """Run the command with each fault, some at once; return the session, and what was found, as planned."""
+    """Run the command with each fault, some at once; return the session, and what was found, as
+    planned.
+    """
     recorded = await loader(db).find(ref)
     turns = [each for each in require_whole(recorded.recordings) if not is_connection(each)]
-    playable = [each for each in turns if not is_turn(each) or was_asked_for(each.request.target, each.request_body)]
+    playable = [
+        each
+        for each in turns
+        if not is_turn(each) or was_asked_for(each.request.target, each.request_body)
+    ]
     torture = torture._replace(websocket=any(map(is_turn, playable)))
     _say_left_out(recorded.recordings, playable)
     held: list[Recording] = []
@@ -182,7 +199,9 @@ async def _tortured(
     known = {each.exchange.exchange_id: each for each in held}
     faults = await plan(known[exchange_id] for exchange_id in dict.fromkeys(clean.answered))
     if not faults:
-        raise NotFoundError("None of the answers that CMD asked for can be struck: there is no stream or document.")
+        raise NotFoundError(
+            "None of the answers that CMD asked for can be struck: there is no stream or document."
+        )
     slots = asyncio.Semaphore(jobs)
     with progress_bar("Torturing", len(faults)) as move:
 
@@ -198,15 +217,27 @@ async def _tortured(
 
 
 def _say_left_out(recordings: Sequence[Recording], playable: Sequence[Recording]) -> None:
-    """Say how many connections have messages that are not turns, or were refused: they are not played."""
-    on = {each.request.websocket.connection for each in playable if isinstance(each.request.websocket, WebSocketTurn)}
-    others = [each for each in recordings if is_connection(each) and each.exchange.exchange_id not in on]
+    """Say how many connections have messages that are not turns, or were refused: they are not
+    played.
+    """
+    on = {
+        each.request.websocket.connection
+        for each in playable
+        if isinstance(each.request.websocket, WebSocketTurn)
+    }
+    others = [
+        each for each in recordings if is_connection(each) and each.exchange.exchange_id not in on
+    ]
     if others:
         echo(f"Left out, without turns: {counted(len(others), 'connection')}.")
 
 
 async def _struck(
-    fault: PlannedFault, held: Sequence[Recording], clean: CommandRun, torture: _Torture, speed: float | None
+    fault: PlannedFault,
+    held: Sequence[Recording],
+    clean: CommandRun,
+    torture: _Torture,
+    speed: float | None,
 ) -> _Found:
     """Run the command with one fault, whose recording stands before the one without it."""
     faulty = await recorded_again(fault.exchange, (fault.form,), speed)
@@ -215,10 +246,14 @@ async def _struck(
     return _Found(judged(fault, ended.run, clean, faulty[-1].exchange.exchange_id), ended.held)
 
 
-async def _clean(held: Sequence[Recording], torture: _Torture, ref: str) -> tuple[CommandRun, _Torture]:
-    """Run the command twice without a fault; return the first run, and what finds all of its answers.
+async def _clean(
+    held: Sequence[Recording], torture: _Torture, ref: str
+) -> tuple[CommandRun, _Torture]:
+    """Run the command twice without a fault; return the first run, and what finds all of its
+    answers.
 
-    Requests are compared as strictly as the command allows: a fault shows in what the command asks next.
+    Requests are compared as strictly as the command allows: a fault shows in what the command asks
+    next.
     """
     ended = await _run(held, torture._replace(rules=_until(torture.rules, "noise")))
     if _misses(ended.run):
@@ -262,7 +297,9 @@ def _refuse_useless(ended: _Ended, seconds: float, ref: str) -> None:
         )
 
 
-async def _run(held: Sequence[Recording], torture: _Torture, struck: Recording | None = None) -> _Ended:
+async def _run(
+    held: Sequence[Recording], torture: _Torture, struck: Recording | None = None
+) -> _Ended:
     """Run the command once, answered with these recordings; `struck` is the one that has a fault."""
     noted: list[NotingTransport] = []
 
@@ -279,8 +316,16 @@ async def _run(held: Sequence[Recording], torture: _Torture, struck: Recording |
             ready.words, ready.environment, seconds=torture.seconds, descriptors=torture.descriptors
         )
         took_s = time.monotonic() - began_s
-    prewarms = {each.exchange.exchange_id for each in held if is_prewarm(each.request.target, each.request_body)}
-    posts = [each.exchange_id for each in answering.seen() if each.exchange_id is not None and each.method == "POST"]
+    prewarms = {
+        each.exchange.exchange_id
+        for each in held
+        if is_prewarm(each.request.target, each.request_body)
+    }
+    posts = [
+        each.exchange_id
+        for each in answering.seen()
+        if each.exchange_id is not None and each.method == "POST"
+    ]
     answered = [exchange_id for exchange_id in posts if exchange_id not in prewarms]
     run = CommandRun(ended.code, ended.out, ended.err, noted[0].requests, answered)
     return _Ended(run, _used(held, {each.exchange_id for each in answering.seen()}), took_s)

@@ -19,10 +19,12 @@ from recorder.model.text import safe_text
 def command(file: Path | None) -> None:
     """Let the recorder.toml of a project set everything, until it changes.
 
-    FILE is ./recorder.toml if none is given. Read it first: it may name the upstreams that your keys are sent to. It
-    prints the settings that needed this. Once the file changes, they are refused again.
+    FILE is ./recorder.toml if none is given. Read it first: it may name the upstreams that your
+    keys are sent to. It prints the settings that needed this. Once the file changes, they are
+    refused again.
 
-    Without it a project's file may set only what neither sends, listens nor writes outside of its folder.
+    Without it a project's file may set only what neither sends, listens nor writes outside of its
+    folder.
 
     \b
     recorder trust

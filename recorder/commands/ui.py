@@ -24,15 +24,21 @@ HOST = "127.0.0.1"
 
 @click.command()
 @click.argument("session", required=False, shell_complete=session_names)
-@click.option("--port", type=click.IntRange(0, 65535), default=PORT, help="The port; 0 takes a free one.")
-@click.option("--open/--no-open", default=None, help="Open a browser with the URL. [default: if stdout is a terminal]")
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=PORT, help="The port; 0 takes a free one."
+)
+@click.option(
+    "--open/--no-open",
+    default=None,
+    help="Open a browser with the URL. [default: if stdout is a terminal]",
+)
 @log_options
 def command(db: str | None, session: str | None, port: int, open: bool | None) -> None:
-    """Look at recordings in a browser, or at SESSION (an id, the beginning of one, a name, or `latest`, or a file that
-    `recorder import` reads).
+    """Look at recordings in a browser, or at SESSION (an id, the beginning of one, a name, or
+    `latest`, or a file that `recorder import` reads).
 
-    A server on 127.0.0.1 that only reads. Its URL has a token, which the page keeps for this browser. Stop with
-    Ctrl-C.
+    A server on 127.0.0.1 that only reads. Its URL has a token, which the page keeps for this
+    browser. Stop with Ctrl-C.
 
     \b
     recorder ui

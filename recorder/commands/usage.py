@@ -87,14 +87,16 @@ def command(
     period: Period,
     format: str,
 ) -> None:
-    """Sum the tokens of the exchanges that have ended: by model, since models count tokens differently.
+    """Sum the tokens of the exchanges that have ended: by model, since models count tokens
+    differently.
 
-    Input includes cached tokens, output includes reasoning. A response that was fetched again counts once. A value that
-    no exchange of a row reported is empty, not 0; shares are of the exchanges that report both values.
+    Input includes cached tokens, output includes reasoning. A response that was fetched again
+    counts once. A value that no exchange of a row reported is empty, not 0; shares are of the
+    exchanges that report both values.
 
-    With --cost, cost_usd is computed from the prices that `recorder prices update` has taken, for the `priced`
-    exchanges; reported_cost_usd is what providers and gateways report themselves. Of `partial` ones the stream broke
-    off: they may have cost more.
+    With --cost, cost_usd is computed from the prices that `recorder prices update` has taken, for
+    the `priced` exchanges; reported_cost_usd is what providers and gateways report themselves. Of
+    `partial` ones the stream broke off: they may have cost more.
 
     \b
     recorder usage
@@ -114,7 +116,12 @@ def command(
     if is_stale and tallies:
         echo(STALE)
     if format == "csv":
-        write_csv([(*keys(by), *numbers(by), *(COSTS if cost else ())), *(tuple(row.values()) for row in rows)])
+        write_csv(
+            [
+                (*keys(by), *numbers(by), *(COSTS if cost else ())),
+                *(tuple(row.values()) for row in rows),
+            ]
+        )
     elif format != "table":
         write_json(rows, format)
     elif tallies:
@@ -156,11 +163,16 @@ async def _tallies(
 
 
 async def _priced_new(log: LogReader) -> bool:
-    """Ask the package for models that are newer than the last `recorder prices update`. Return whether it has any."""
+    """Ask the package for models that are newer than the last `recorder prices update`.
+
+    Return whether it has any.
+    """
     costs = load("recorder.store.queries.costs")
     if not await costs.has_prices(log):
         return False
-    has_added: bool = load("recorder.prices.table:add_new")(log.url, await costs.priced_models(log), time.time_ns())
+    has_added: bool = load("recorder.prices.table:add_new")(
+        log.url, await costs.priced_models(log), time.time_ns()
+    )
     return has_added
 
 
@@ -174,7 +186,9 @@ _REASONS = {
 
 
 def _report(costs: _Costs) -> None:
-    """Print what the sums do not contain: models without a price, and the rest of streams that broke off."""
+    """Print what the sums do not contain: models without a price, and the rest of streams that
+    broke off.
+    """
     for reason, what in _REASONS.items():
         models: Counter[str] = Counter()
         for each in costs.unpriced:
@@ -185,7 +199,9 @@ def _report(costs: _Costs) -> None:
             listed = enumerated(names, MODELS_SHOWN)
             echo(f"{counted(models.total(), 'exchange')} without a cost ({what}): {listed}.")
     if costs.are_unknown():
-        echo("`recorder prices update` takes prices from the package genai-prices and from your prices.toml.")
+        echo(
+            "`recorder prices update` takes prices from the package genai-prices and from your prices.toml."
+        )
     if partial := costs.total().partial:
         echo(f"{counted(partial, 'exchange')} broke off: what is counted may be too little.")
 
@@ -195,7 +211,9 @@ def _nothing(period: Period) -> str:
     return f"No exchange that asks a model for something has ended {when}."
 
 
-def _write(by: Sequence[By], tallies: Sequence[Tally], rows: Sequence[dict[str, Any]], costs: _Costs | None) -> None:
+def _write(
+    by: Sequence[By], tallies: Sequence[Tally], rows: Sequence[dict[str, Any]], costs: _Costs | None
+) -> None:
     """Write the table, on a terminal with the total, unless rows overlap."""
     is_terminal = sys.stdout.isatty()
     shown = list(rows)

@@ -1,5 +1,5 @@
-"""The verbs of the command line with their help texts, by what they are for; what replaced earlier ones; and how any
-command is loaded.
+"""The verbs of the command line with their help texts, by what they are for; what replaced earlier
+ones; and how any command is loaded.
 """
 
 from __future__ import annotations
@@ -68,17 +68,21 @@ MOVED: Mapping[str, str] = {
     "otlp": "`recorder export --to URL`",
     "schema": "`recorder COMMAND --schema`",
 }
-"""What is written in place of a verb that is gone: who types that, or has a table of it in a file, is told so."""
+"""What is written in place of a verb that is gone: who types that, or has a table of it in a file,
+is told so.
+"""
 
 
 class LoadingGroup(click.Group):
     """A group that loads a command when it is called: `recorder sessions` imports no proxy.
 
-    `places` has where each command is, as `MODULE:NAME`. Only help loads all of them, where it shows theirs.
-    `moved` has what is written in place of commands that are gone.
+    `places` has where each command is, as `MODULE:NAME`. Only help loads all of them, where it
+    shows theirs. `moved` has what is written in place of commands that are gone.
     """
 
-    def __init__(self, *, places: Mapping[str, str], moved: Mapping[str, str], **options: Any) -> None:
+    def __init__(
+        self, *, places: Mapping[str, str], moved: Mapping[str, str], **options: Any
+    ) -> None:
         super().__init__(**options)
         self._places, self._moved = places, moved
 
@@ -87,7 +91,9 @@ class LoadingGroup(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name in self._moved and not ctx.resilient_parsing:
-            raise UsageError(f"`{ctx.command_path} {cmd_name}` is now written {self._moved[cmd_name]}.")
+            raise UsageError(
+                f"`{ctx.command_path} {cmd_name}` is now written {self._moved[cmd_name]}."
+            )
         if cmd_name not in self._places:
             return None
         command: click.Command = load(self._places[cmd_name])

@@ -22,7 +22,14 @@ from recorder.cassettes import refused
 from recorder.commands.ops.last_verify import LastVerify, keep
 from recorder.commands.ops.writers import writer_at
 from recorder.commands.terminal.completion import session_names
-from recorder.commands.terminal.options import current_url, flag, format_option, log_options, nothing_yet, other_killed
+from recorder.commands.terminal.options import (
+    current_url,
+    flag,
+    format_option,
+    log_options,
+    nothing_yet,
+    other_killed,
+)
 from recorder.commands.terminal.output import FOUND, echo, write_json, write_line
 from recorder.commands.terminal.progress import progress_bar
 from recorder.errors import NotFoundError, RecorderError, StoreBusyError, StoreError, UsageError
@@ -68,9 +75,9 @@ def command(
 ) -> None:
     """Prove that SESSION, or the whole database, is unchanged since it was recorded.
 
-    Checks hashes, order, counts and digests of every event, orphaned rows, and the projections; of the whole database
-    also its pages, indexes and schema. Gaps are listed: they were counted when they happened, and are not failures. The
-    exit code is 4 if there is a finding.
+    Checks hashes, order, counts and digests of every event, orphaned rows, and the projections; of
+    the whole database also its pages, indexes and schema. Gaps are listed: they were counted when
+    they happened, and are not failures. The exit code is 4 if there is a finding.
 
     \b
     recorder verify
@@ -97,7 +104,9 @@ def command(
     ctx.exit(FOUND if findings else 0)
 
 
-def _verified(url: URL, refs: Sequence[str], marks: Marks, exported: ExportedFolder | None) -> list[_VerifyRun]:
+def _verified(
+    url: URL, refs: Sequence[str], marks: Marks, exported: ExportedFolder | None
+) -> list[_VerifyRun]:
     """Verify a log, and then each of its archives; compare all of them with an export."""
     log = _VerifyRun(url, refs, exported.sessions if exported else ())
     log.run(marks)
@@ -123,7 +132,12 @@ class _VerifyRun:
     """One verification of a database, of some sessions or of all."""
 
     def __init__(
-        self, url: URL, refs: Sequence[str], exported: Collection[str] = (), *, is_archive: bool = False
+        self,
+        url: URL,
+        refs: Sequence[str],
+        exported: Collection[str] = (),
+        *,
+        is_archive: bool = False,
     ) -> None:
         self.url, self._refs, self._exported = url, refs, exported
         self.archive = database_name(url) if is_archive else None
@@ -146,7 +160,10 @@ class _VerifyRun:
             self.damage.append(str(error))
 
     def leave_to(self, session_ids: set[str], archives: set[str | None]) -> None:
-        """Leave out archived sessions that an archive has. One that is not in its archive, of those, is a finding."""
+        """Leave out archived sessions that an archive has.
+
+        One that is not in its archive, of those, is a finding.
+        """
         kept = []
         for each in self.verified:
             if each.archived is None or each.session_id not in session_ids:
@@ -154,7 +171,9 @@ class _VerifyRun:
         self.verified = kept
         for each in kept:
             if each.archived is not None and each.archived in archives:
-                each.find(None, "archive", "it was archived, and no archive that is attached has it")
+                each.find(
+                    None, "archive", "it was archived, and no archive that is attached has it"
+                )
 
     def _all(self, marks: Marks) -> Iterator[SessionReport]:
         """Yield every session to verify, and those that only the manifest has."""
@@ -173,7 +192,8 @@ class _VerifyRun:
         else:
             there = set(checkup.session_ids())
         wanted = self.ids if self._refs else sorted({*there, *marks, *self._exported})
-        if self._refs or self.archive is not None:  # what a log does not have is in an archive, or the other way round
+        # what a log does not have is in an archive, or the other way round
+        if self._refs or self.archive is not None:
             wanted = [session_id for session_id in wanted if session_id in there]
         elif not wanted:
             raise NotFoundError(nothing_yet(f"There is nothing in {checkup.name} yet."))
@@ -182,14 +202,20 @@ class _VerifyRun:
             self.damage.append(STALE)
         with progress_bar("Verifying", None if self._refs else checkup.count()) as move:
             for session_id in dict.fromkeys(wanted):
-                verified = checkup.verify(session_id, lambda count: move(advance=count), projections=not is_due)
+                verified = checkup.verify(
+                    session_id, lambda count: move(advance=count), projections=not is_due
+                )
                 if session_id in marks:
                     _compare(verified, marks[session_id], session_id in there)
                 yield verified
 
     def _found(self, ref: str, checkup: LogVerifier) -> str:
         """Return the id of a session, which may have nothing left but its tombstone."""
-        if len(ref) == ID_LENGTH and ids_beginning(ref) and (self.archive is not None or checkup.has(ref)):
+        if (
+            len(ref) == ID_LENGTH
+            and ids_beginning(ref)
+            and (self.archive is not None or checkup.has(ref))
+        ):
             return ref  # an archive gets the ids that were found for the log
         return asyncio.run(_session_id(self.url, ref))
 
@@ -209,8 +235,9 @@ async def _session_id(url: URL, ref: str) -> str:
 
 
 def _compare(verified: SessionReport, then: Mark | PurgeMark, is_there: bool) -> None:
-    """Compare a session with what the manifest has of it. Of an archived one, the archive has the rows, or a tombstone
-    of its own.
+    """Compare a session with what the manifest has of it.
+
+    Of an archived one, the archive has the rows, or a tombstone of its own.
     """
     if isinstance(then, Mark) and verified.roots is not None:
         message = difference(then, verified.roots)
@@ -230,14 +257,19 @@ def _read_manifest(path: Path) -> Marks:
     except OSError as error:
         raise refused(path, error) from error
     except ValueError as error:  # what is not text is not a manifest either
-        raise UsageError(f"{path} is not a manifest of `recorder verify --manifest`: {error}.") from error
+        raise UsageError(
+            f"{path} is not a manifest of `recorder verify --manifest`: {error}."
+        ) from error
 
 
 # -- what it says
 
 
 def _say_purged(runs: Sequence[_VerifyRun], marks: Marks) -> None:
-    """Say which sessions a manifest has, of which a log has only the tombstone. No log can prove who wrote that."""
+    """Say which sessions a manifest has, of which a log has only the tombstone.
+
+    No log can prove who wrote that.
+    """
     marked = [each for each in _all_sessions(runs) if isinstance(marks.get(each.session_id), Mark)]
     gone = [each for each in marked if each.purged and not each.findings]
     purged = [each for each in gone if each.archived is None]
@@ -250,7 +282,9 @@ def _say_purged(runs: Sequence[_VerifyRun], marks: Marks) -> None:
             echo(safe_text(f"  {each.tombstone}"))
     if len(gone) > len(purged):
         count = counted(len(gone) - len(purged), "session")
-        echo(f"Archived after the manifest, and not compared: {count}. Attach the archive, or verify it by itself.")
+        echo(
+            f"Archived after the manifest, and not compared: {count}. Attach the archive, or verify it by itself."
+        )
 
 
 _NAMED = 20  # purged sessions that are named: as many as are read
@@ -279,7 +313,9 @@ def _write_manifest(verified: Sequence[SessionReport]) -> None:
             write_line(safe_text(line(each.session_id, each.roots.last)))
             left_out += each.exchanges - each.roots.last.exchanges
     if left_out:
-        echo(f"The manifest leaves out {counted(left_out, 'exchange')}: open, or begun after an open one.")
+        echo(
+            f"The manifest leaves out {counted(left_out, 'exchange')}: open, or begun after an open one."
+        )
 
 
 def _write_lines(run: _VerifyRun) -> None:
@@ -306,9 +342,13 @@ def _sum_up(run: _VerifyRun, *, is_named: bool) -> None:
     checked = f"{counted(run.sum('events'), 'event')} of {counted(run.sum('exchanges'), 'exchange')} in {sessions}"
     gaps = sum(len(each.gaps) for each in run.verified)
     if gaps:
-        echo(f"{counted(gaps, 'gap')}: the bytes were counted when they were lost; this is not a failure.")
+        echo(
+            f"{counted(gaps, 'gap')}: the bytes were counted when they were lost; this is not a failure."
+        )
     place = f"{safe_text(database_name(run.url))}: " if is_named else ""
-    echo(f"{place}{checked}: {counted(run.findings, 'finding') if run.findings else 'all as recorded'}.")
+    echo(
+        f"{place}{checked}: {counted(run.findings, 'finding') if run.findings else 'all as recorded'}."
+    )
 
 
 def _rows(run: _VerifyRun) -> Iterator[dict[str, Any]]:

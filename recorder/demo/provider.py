@@ -1,10 +1,12 @@
-"""The provider of `recorder demo`: bundled recordings, the one that answers a request chosen by what it asks.
+"""The provider of `recorder demo`: bundled recordings, the one that answers a request chosen by
+what it asks.
 
 Rules of this file:
 
 * A request that was recorded gets its recorded answer, as from `recorder mock`.
-* Any other gets the answer of the recorded request that is most like it: of the same path, streamed or not, with the
-  same keyword in its question, with results of tools or without. A call goes only to a tool that the client offers.
+* Any other gets the answer of the recorded request that is most like it: of the same path, streamed
+  or not, with the same keyword in its question, with results of tools or without. A call goes only
+  to a tool that the client offers.
 * A key with the word wrong in it is refused; all others are accepted.
 """
 
@@ -35,12 +37,15 @@ from recorder.wire.dialects.json_values import request_object
 from recorder.wire.turns import is_connection, is_turn
 
 CASSETTE = "demo.sse.jsonl"
-"""Of each wire format, in the folder of its dialect. `python -m tools.demo_cassettes` records them again."""
+"""Of each wire format, in the folder of its dialect. `python -m tools.demo_cassettes` records them
+again.
+"""
 
 KEYWORDS = (
     "shell", "delegate", "rate limit", "unauthorized", "bad request", "fail", "refuse", "weather", "search", "slow",
 )  # fmt: skip
-"""Words of a question that choose the answer, the first that has one; the first two are for agents."""
+"""Words of a question that choose the answer, the first that has one; the first two are for agents.
+"""
 
 _KEYWORD = re.compile(rf"\b(?:{'|'.join(KEYWORDS)})\b", re.IGNORECASE)
 _TOOL = re.compile(rb'"name"\s*:\s*"([^"]+)"')
@@ -84,22 +89,30 @@ class DemoTransport(ReplayTransport):
     async def missed(self, request: Request, miss: Miss) -> Response:
         return await self._answer(request, miss.request, question_of(miss.request).keywords)
 
-    async def _answer(self, request: Request, query: MatchRequest, keywords: Sequence[str]) -> Response:
+    async def _answer(
+        self, request: Request, query: MatchRequest, keywords: Sequence[str]
+    ) -> Response:
         question = question_of(query)
         answer = self._most_alike(question, keywords)
         if answer is None:
             message = f"The demo provider has no answer for {query.method} {query.target}."
-            return whole(404, dialects.error_body(query.method, query.target, query.upstream, 404, message))
+            return whole(
+                404, dialects.error_body(query.method, query.target, query.upstream, 404, message)
+            )
         recorded, model = answer.recorded, answer.question.model
         if model is not None and question.model is not None:
             recorded = with_client_ids(recorded, {model: question.model})
         return await self.replay(request, recorded)
 
     def _most_alike(self, question: Question, keywords: Sequence[str]) -> Answerable | None:
-        """Return the recorded answer for the first keyword that has one, else for a question without any."""
+        """Return the recorded answer for the first keyword that has one, else for a question
+        without any.
+        """
         fitting = [each for each in self._answers if _fits(each.question, question)]
         for keyword in (*keywords, None):
-            alike = [each for each in fitting if next(iter(each.question.keywords), None) == keyword]
+            alike = [
+                each for each in fitting if next(iter(each.question.keywords), None) == keyword
+            ]
             if alike:
                 return min(alike, key=lambda each: _distance(each.question, question))
         return None
@@ -121,7 +134,9 @@ def question_of(request: MatchRequest) -> Question:
         keywords=sorted(keywords, key=KEYWORDS.index),
         model=facts.model,
         tools=frozenset(_TOOL.findall(canonical(body.get("tools")))),
-        parameters=frozenset((name, canonical(value)) for name, value in body.items() if name not in _NO_PARAMETERS),
+        parameters=frozenset(
+            (name, canonical(value)) for name, value in body.items() if name not in _NO_PARAMETERS
+        ),
     )
 
 
@@ -135,7 +150,9 @@ def _fits(recorded: Question, asked: Question) -> bool:
 
 
 def _distance(recorded: Question, asked: Question) -> tuple[int, int]:
-    """Return what a recorded request has beside what is asked, which shows in its answer, and what it lacks."""
+    """Return what a recorded request has beside what is asked, which shows in its answer, and what
+    it lacks.
+    """
     return len(recorded.parameters - asked.parameters), len(asked.parameters - recorded.parameters)
 
 

@@ -1,13 +1,14 @@
 """The comparison of two recordings: their exchanges are paired, and compared level by level.
 
-Must not know: where recordings come from. Pure: recordings with their events in, a report out; no recording makes it
-raise.
+Must not know: where recordings come from. Pure: recordings with their events in, a report out; no
+recording makes it raise.
 
-* Each level owns fields of a recording, so that one change is reported once (`recorder.diff.noise_filter`). A change is
-  reported at several levels only if it is several changes: a word that comes in more deltas than before is also one
-  event more.
-* The rules of noise are data (`recorder.replay.matching.noise` for requests, `recorder.diff.noise_filter` for
-  responses). With `exact`, noise counts too. Of ciphertext only the length is compared.
+* Each level owns fields of a recording, so that one change is reported once
+  (`recorder.diff.noise_filter`). A change is reported at several levels only if it is several
+  changes: a word that comes in more deltas than before is also one event more.
+* The rules of noise are data (`recorder.replay.matching.noise` for requests,
+  `recorder.diff.noise_filter` for responses). With `exact`, noise counts too. Of ciphertext only
+  the length is compared.
 """
 
 from __future__ import annotations
@@ -45,7 +46,8 @@ def diff(
     terms: Terms | None = None,
     continued: tuple[Sequence[Recording], Sequence[Recording]] = ((), ()),
 ) -> Report:
-    """Compare B with A, at the levels of `only`; else at all but the shape, the bytes only if nothing is noise.
+    """Compare B with A, at the levels of `only`; else at all but the shape, the bytes only if
+    nothing is noise.
 
     `continued` are further recordings of each side, which its requests may continue.
     """
@@ -60,9 +62,16 @@ def diff(
         levels = [_LEVELS[level](a_side, b_side, terms) for level in chosen]
         items = item_pairs(a_side, b_side) if has_items else []
         pairs.append(Pair(_which(a_side), _which(b_side), how, levels, items))
-    return Report(chosen, pairs, [_which(each) for each in found.only_a], [_which(each) for each in found.only_b])
+    return Report(
+        chosen,
+        pairs,
+        [_which(each) for each in found.only_a],
+        [_which(each) for each in found.only_b],
+    )
 
 
 def _which(side: ComparedRecording) -> Which:
     exchange = side.exchange
-    return Which(side.number, exchange.exchange_id, f"{exchange.method} {exchange.target.partition('?')[0]}")
+    return Which(
+        side.number, exchange.exchange_id, f"{exchange.method} {exchange.target.partition('?')[0]}"
+    )

@@ -1,7 +1,8 @@
 """Two sequences put side by side: the elements that both have, in order, and those between them.
 
-Elements are numbers in arrays, equal ones for equal elements: a sequence may be long, and objects are large. rapidfuzz
-aligns them bit-parallel in linear memory: 100,000 against 100,000 of which nothing is equal take 2.5 seconds.
+Elements are numbers in arrays, equal ones for equal elements: a sequence may be long, and objects
+are large. rapidfuzz aligns them bit-parallel in linear memory: 100,000 against 100,000 of which
+nothing is equal take 2.5 seconds.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from typing import NamedTuple, TypeAlias
 from recorder.diff.report import Word
 
 PRODUCT_LIMIT = 20_000_000_000
-"""Length of one by that of the other, what is equal at the ends not counted: five seconds of work."""
+"""Length of one by that of the other, what is equal at the ends not counted: five seconds of work.
+"""
 
 
 Numbers: TypeAlias = "array[int]"
@@ -27,7 +29,9 @@ NEAR = 8
 
 
 class Stretch(NamedTuple):
-    """A stretch of both sequences: `is_same` means element by element; otherwise one replaces the other."""
+    """A stretch of both sequences: `is_same` means element by element; otherwise one replaces the
+    other.
+    """
 
     is_same: bool
     a: range
@@ -42,7 +46,9 @@ def numbered(a: Iterable[Hashable], b: Iterable[Hashable]) -> tuple[Numbers, Num
 
 
 def stretches(a: Numbers, b: Numbers) -> list[Stretch] | None:
-    """Return both sequences in alternating stretches; `None` if they are too long and too different to be aligned."""
+    """Return both sequences in alternating stretches; `None` if they are too long and too different
+    to be aligned.
+    """
     start = parting(a, b)
     end = parting(a[start:][::-1], b[start:][::-1])
     left_a, left_b = len(a) - start - end, len(b) - start - end
@@ -50,7 +56,8 @@ def stretches(a: Numbers, b: Numbers) -> list[Stretch] | None:
         return None
     if not left_a and not left_b:
         return [Stretch(True, range(start), range(start))] if start else []
-    from rapidfuzz.distance import Levenshtein  # of no use to equal sequences, and it takes long to load
+    # of no use to equal sequences, and it takes long to load
+    from rapidfuzz.distance import Levenshtein
 
     found: list[Stretch] = []
     at_a = at_b = 0
@@ -72,7 +79,9 @@ def parting(a: Sequence[object], b: Sequence[object]) -> int:
 
 
 def _least_distance(a: Numbers, b: Numbers) -> int | None:
-    """Return a lower bound of the distance, if that is near: then the search is a narrow band, and 20 times as fast."""
+    """Return a lower bound of the distance, if that is near: then the search is a narrow band, and
+    20 times as fast.
+    """
     counts = Counter(a)
     counts.subtract(b)
     only_a = sum(count for count in counts.values() if count > 0)
@@ -98,7 +107,8 @@ class Aligned(NamedTuple):
 
 
 def aligned(*keys: tuple[Numbers, Numbers]) -> Aligned | None:
-    """Align two sequences by several keys, the surest first: each is tried where the one before has left gaps.
+    """Align two sequences by several keys, the surest first: each is tried where the one before has
+    left gaps.
 
     `None` if they are too long and too different.
     """
@@ -135,12 +145,16 @@ ANCHORS_APART = 2_000
 """Elements: near enough for a quick alignment between them."""
 
 GAP_LIMIT = 2_000_000_000
-"""Length of one by that of the other between two anchors: half a second of work. A longer gap is not aligned."""
+"""Length of one by that of the other between two anchors: half a second of work. A longer gap is
+not aligned.
+"""
 
 
 def stretches_of_long(a: Numbers, b: Numbers) -> Iterator[Stretch]:
-    """Yield the stretches of both. They are cut where both have the same elements that stand nowhere else, and aligned
-    piece by piece: so the time grows with the length, and not with its square.
+    """Yield the stretches of both.
+
+    They are cut where both have the same elements that stand nowhere else, and aligned piece by
+    piece: so the time grows with the length, and not with its square.
     """
     at_a = at_b = 0
     for next_a, next_b in [*_anchors(a, b), (len(a), len(b))]:
@@ -148,7 +162,9 @@ def stretches_of_long(a: Numbers, b: Numbers) -> Iterator[Stretch]:
         found = None
         if len(in_a) * len(in_b) <= GAP_LIMIT:
             found = stretches(a[at_a:next_a], b[at_b:next_b])
-        for each in [Stretch(False, range(len(in_a)), range(len(in_b)))] if found is None else found:
+        for each in (
+            [Stretch(False, range(len(in_a)), range(len(in_b)))] if found is None else found
+        ):
             yield Stretch(each.is_same, _moved(each.a, at_a), _moved(each.b, at_b))
         at_a, at_b = next_a, next_b
 
@@ -207,11 +223,16 @@ SHOWN = 400
 """Characters shown of a change: a paragraph."""
 
 _WORD = re.compile(r"\s*(?:[\u3040-\u30ff\u3400-\u9fff]|\w+|[^\w\s])|\s+")
-"""A word, or one character where words are not written apart or there is none; with the blanks before it."""
+"""A word, or one character where words are not written apart or there is none; with the blanks
+before it.
+"""
 
 
 def changes(a: str, b: str) -> Iterator[list[Word]]:
-    """Yield the places in which two texts differ. Changes that are close together are one passage."""
+    """Yield the places in which two texts differ.
+
+    Changes that are close together are one passage.
+    """
     found = stretches(*numbered(_words(a), _words(b)))
     if found is None:
         yield [Word("-", _cut(a)), Word("+", _cut(b))]
@@ -251,7 +272,10 @@ class _Words:
 
 def _joined(passage: Sequence[Word]) -> list[Word]:
     """Join neighbours that are both kept."""
-    return [Word(of, "".join(word.text for word in words)) for of, words in groupby(passage, lambda word: word.of)]
+    return [
+        Word(of, "".join(word.text for word in words))
+        for of, words in groupby(passage, lambda word: word.of)
+    ]
 
 
 def _unchanged(text: str) -> list[Word]:

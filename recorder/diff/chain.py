@@ -1,12 +1,15 @@
-"""Exchanges of one chain: the stream of a model (behind) and that of the app or gateway that passed it on (front).
+"""Exchanges of one chain: the stream of a model (behind) and that of the app or gateway that passed
+it on (front).
 
 Rules of this file:
 
 * It knows no format: it reads the texts that facts have, with the events that they came in.
-* A front ran when the exchange behind it began; the two are of different places. They are joined by the trace that both
-  requests name, else by words that both have, each in front no earlier than behind.
-* By words, a front is never a provider: of two models that are asked the same, one is slower. What an app sends to its
-  users is in front of models, whatever the clocks say. Anything else is only in front of what began later.
+* A front ran when the exchange behind it began; the two are of different places. They are joined by
+  the trace that both requests name, else by words that both have, each in front no earlier than
+  behind.
+* By words, a front is never a provider: of two models that are asked the same, one is slower. What
+  an app sends to its users is in front of models, whatever the clocks say. Anything else is only in
+  front of what began later.
 * Times are those of the wall clock of each recorder.
 """
 
@@ -20,14 +23,23 @@ import msgspec
 
 from recorder.diff.chain_words import Piece, Words
 from recorder.model.events import Event, Exchange, RequestRecord, header
-from recorder.model.facts import Fact, ItemFinished, ItemKey, ItemStarted, ResponseItems, TextAdded, TextFinished
+from recorder.model.facts import (
+    Fact,
+    ItemFinished,
+    ItemKey,
+    ItemStarted,
+    ResponseItems,
+    TextAdded,
+    TextFinished,
+)
 from recorder.projections.fact_reader import FactReader
 from recorder.wire.dialects import by_name
 from recorder.wire.providers import BY_NAME
 
 SHARED = 3  # words in a row that both have: fewer are common to any two texts of a language
 LEAST_SHARED = 3  # of those, five words in all: a shorter answer may be said twice at one time
-CLOCKS_APART_NS = 10 * 10**9  # that clocks may differ to be corrected: those that a network sets differ by a thousandth
+# that clocks may differ to be corrected: those that a network sets differ by a thousandth
+CLOCKS_APART_NS = 10 * 10**9
 
 TextField = Literal["text", "reasoning", "arguments"]
 JoinedBy = Literal["traceparent", "text"]
@@ -87,7 +99,10 @@ class Link(NamedTuple):
     @property
     def asked_ns(self) -> int:
         """Return how much later what is behind began, by the clocks."""
-        return min(each.stream.exchange.started_ns for each in self.behind) - self.front.exchange.started_ns
+        return (
+            min(each.stream.exchange.started_ns for each in self.behind)
+            - self.front.exchange.started_ns
+        )
 
     @property
     def ended_ns(self) -> int:
@@ -181,7 +196,9 @@ class _Candidate(NamedTuple):
 
 
 class _Fit(NamedTuple):
-    """How well a front fits, better than what is less: by its trace, by its words, and as the innermost of several."""
+    """How well a front fits, better than what is less: by its trace, by its words, and as the
+    innermost of several.
+    """
 
     has_trace: bool
     has_words: bool
@@ -190,28 +207,38 @@ class _Fit(NamedTuple):
 
 
 def links(streams: Sequence[ChainStream]) -> list[Link]:
-    """Return the chains: each exchange is behind the one front that fits best, the innermost of several.
+    """Return the chains: each exchange is behind the one front that fits best, the innermost of
+    several.
 
-    Clocks are only taken to differ for a front that fits nothing without it: else what was asked again a little later
-    would be behind it, too.
+    Clocks are only taken to differ for a front that fits nothing without it: else what was asked
+    again a little later would be behind it, too.
     """
     ordered = sorted(streams, key=lambda each: each.exchange.started_ns)
     candidates = [_Candidate(each, _words_in_a_row(each)) for each in ordered]
     found: dict[str, Link] = {}
     alone = _joined(candidates, candidates, found, apart_ns=0)
-    fronts = [each for each in candidates if each.stream.is_of_app and each.stream.exchange.exchange_id not in found]
+    fronts = [
+        each
+        for each in candidates
+        if each.stream.is_of_app and each.stream.exchange.exchange_id not in found
+    ]
     models = [each for each in alone if not each.stream.is_of_app]
     _joined(models, fronts, found, apart_ns=CLOCKS_APART_NS)
     return sorted(found.values(), key=lambda link: link.front.exchange.started_ns)
 
 
 def _joined(
-    streams: Sequence[_Candidate], fronts: Sequence[_Candidate], found: dict[str, Link], apart_ns: int
+    streams: Sequence[_Candidate],
+    fronts: Sequence[_Candidate],
+    found: dict[str, Link],
+    apart_ns: int,
 ) -> list[_Candidate]:
     """Add those that are behind one of the fronts to what was found; return the others."""
     alone = []
     for behind in streams:
-        fits = [fit for fit in (_fit(front, behind, apart_ns) for front in fronts) if fit is not None]
+        fits = [
+            fit for fit in (_fit(front, behind, apart_ns) for front in fronts) if fit is not None
+        ]
         if not fits:
             alone.append(behind)
             continue
@@ -234,12 +261,16 @@ def _fit(front: _Candidate, behind: _Candidate, apart_ns: int) -> _Fit | None:
     has_words = not one.is_of_model and _has_words_of(front.rows, behind.rows, clock_ns)
     if not (has_trace or has_words):
         return None
-    # Of those without a common word the outermost: an app asks several models at once, and they not each other.
+    # Of those without a common word the outermost: an app asks several models at once, and they not
+    # each other.
     return _Fit(has_trace, has_words, -abs(asked_ns) if has_words else abs(asked_ns), one)
 
 
 def _words_in_a_row(stream: ChainStream) -> dict[int, int]:
-    """Return when each row of words came, by its hash. Signs are left out, which filters of Markdown drop."""
+    """Return when each row of words came, by its hash.
+
+    Signs are left out, which filters of Markdown drop.
+    """
     found: dict[int, int] = {}
     for field in ("text", "reasoning"):
         said = Words(stream.texts.get(field, ()))
@@ -252,6 +283,8 @@ def _words_in_a_row(stream: ChainStream) -> dict[int, int]:
 
 
 def _has_words_of(front: Mapping[int, int], behind: Mapping[int, int], clock_ns: int) -> bool:
-    """Return whether half of the shorter text is in the front, and came there no earlier than behind."""
+    """Return whether half of the shorter text is in the front, and came there no earlier than
+    behind.
+    """
     common = sum(front[row] + clock_ns >= behind[row] for row in front.keys() & behind.keys())
     return common >= LEAST_SHARED and 2 * common >= min(len(front), len(behind))

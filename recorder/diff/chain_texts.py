@@ -1,8 +1,8 @@
-"""From behind to the front of a chain: which events of the one became which of the other, word by word, how late, and
-which words were lost or added.
+"""From behind to the front of a chain: which events of the one became which of the other, word by
+word, how late, and which words were lost or added.
 
-Where the clocks put a word, or a question, in front before it was there behind, they differ by at least that much: the
-times of the front are corrected by it.
+Where the clocks put a word, or a question, in front before it was there behind, they differ by at
+least that much: the times of the front are corrected by it.
 """
 
 from __future__ import annotations
@@ -92,17 +92,23 @@ class _Aligned(NamedTuple):
     stretches: list[Stretch]
 
     def least_delay_ns(self) -> int:
-        """Return the least delay of words that came through in a row; 0 if there are none, or none is below it."""
+        """Return the least delay of words that came through in a row; 0 if there are none, or none
+        is below it.
+        """
         least_ns = 0
         for stretch in self.stretches:
             if stretch.is_same and len(stretch.a) >= SHARED:
                 pairs = zip(stretch.a, stretch.b, strict=True)
-                least_ns = min(least_ns, min(self.front.t_ns(f) - self.behind.t_ns(b) for b, f in pairs))
+                least_ns = min(
+                    least_ns, min(self.front.t_ns(f) - self.behind.t_ns(b) for b, f in pairs)
+                )
         return least_ns
 
 
 def _aligned(field: TextField, behind: Words, front: Words) -> _Aligned:
-    return _Aligned(field, behind, front, [*stretches_of_long(*numbered(behind.words, front.words))])
+    return _Aligned(
+        field, behind, front, [*stretches_of_long(*numbered(behind.words, front.words))]
+    )
 
 
 class _Run(msgspec.Struct):
@@ -142,7 +148,10 @@ def _text(aligned: _Aligned) -> ChainText:
 
 
 def _add_same(runs: list[_Run], stretch: Stretch, behind: Words, front: Words) -> None:
-    """Add words that both have. Those with an event in common are one run, whatever was lost between them."""
+    """Add words that both have.
+
+    Those with an event in common are one run, whatever was lost between them.
+    """
     run = next((each for each in reversed(runs) if each.is_same), None)
     for b, f in zip(stretch.a, stretch.b, strict=True):
         delay_ns = front.t_ns(f) - behind.t_ns(b)

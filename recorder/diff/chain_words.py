@@ -15,7 +15,8 @@ import msgspec
 
 from recorder.diff.alignment import SHOWN
 
-WORDS_LIMIT = 1_000_000  # of a text: five megabytes, aligned in seconds; what comes after is not compared
+# of a text: five megabytes, aligned in seconds; what comes after is not compared
+WORDS_LIMIT = 1_000_000
 
 _WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]|\w+|[^\w\s]")
 

@@ -1,7 +1,9 @@
-"""A recording as it is compared: its request, the rows of its projections, its body block by block, its final texts.
+"""A recording as it is compared: its request, the rows of its projections, its body block by block,
+its final texts.
 
-Pure; never raises on what was recorded. Each part is computed once, when it is needed. The facts of the response are
-noted as they come, and joined: no delta is held. The numbers of items are those of their rows.
+Pure; never raises on what was recorded. Each part is computed once, when it is needed. The facts of
+the response are noted as they come, and joined: no delta is held. The numbers of items are those of
+their rows.
 """
 
 from __future__ import annotations
@@ -51,7 +53,8 @@ class NotedFacts:
         self.rows: Rows = {}  # of the projections
         self.first: dict[str, Event] = {}  # event of each kind
         self.reports: list[str] = []  # of usage, as JSON
-        self.stated: list[tuple[int, Field, Parts] | ResponseItems] = []  # statements of texts, part by part
+        # statements of texts, part by part
+        self.stated: list[tuple[int, Field, Parts] | ResponseItems] = []
         self._streamed: dict[tuple[int, Field], dict[int, StringIO]] = {}
         self._rowless: dict[Slot, int] = {}  # the numbers of items after the last that has a row
 
@@ -78,10 +81,16 @@ class NotedFacts:
         self.stated += stated_parts(self.number(fact), fact.stated)
 
     def number(self, fact: ItemFact) -> int:
-        """Return the number of the item that a fact is about; of one without a row, one that no other item has."""
+        """Return the number of the item that a fact is about; of one without a row, one that no
+        other item has.
+        """
         slot = slot_of(fact, self.numbers)
         number = self.numbers.get(slot)
-        return self._rowless.setdefault(slot, ITEMS_LIMIT + len(self._rowless)) if number is None else number
+        return (
+            self._rowless.setdefault(slot, ITEMS_LIMIT + len(self._rowless))
+            if number is None
+            else number
+        )
 
     def streamed(self) -> dict[tuple[int, Field], Parts]:
         """Return what deltas added, by item, field and part."""
@@ -100,7 +109,9 @@ def stated_parts(number: int, stated: ItemState) -> list[tuple[int, Field, Parts
 
 
 class ComparedBlock(NamedTuple):
-    """A piece of a body that means something: an event, a comment, a tail; or a whole body that is not a stream."""
+    """A piece of a body that means something: an event, a comment, a tail; or a whole body that is
+    not a stream.
+    """
 
     event: Event  # of several parts, the last
     raw: bytes | None  # whole; `None` if it is longer than anything that is read
@@ -108,14 +119,20 @@ class ComparedBlock(NamedTuple):
 
 
 class ComparedRecording:
-    """One side of a comparison. Its events are read twice: for its items and texts, and for its steps. Between the two
-    nothing of an event is held.
+    """One side of a comparison.
+
+    Its events are read twice: for its items and texts, and for its steps. Between the two nothing
+    of an event is held.
     """
 
     def __init__(self, recording: Recording, requests: LogicalRequests | None = None) -> None:
         """`requests` are those of its side, if requests are compared with all that they continue."""
         self.recording, self._requests = recording, requests
-        self.number, self.exchange, self.events = recording.number, recording.exchange, recording.events
+        self.number, self.exchange, self.events = (
+            recording.number,
+            recording.exchange,
+            recording.events,
+        )
         self.response, self.end = recording.response, recording.end
 
     @cached_property
@@ -130,7 +147,10 @@ class ComparedRecording:
 
     @property
     def compared_request(self) -> MatchRequest:
-        """Return the request as it is compared. It is not held: the last of a session may be as long as all others."""
+        """Return the request as it is compared.
+
+        It is not held: the last of a session may be as long as all others.
+        """
         found = self._requests.of(self.recording) if self._requests is not None else None
         if found is None or found.items is None:
             return self.request
@@ -156,10 +176,16 @@ class ComparedRecording:
         return "body" not in self.noted.first
 
     def blocks(self) -> Iterator[ComparedBlock]:
-        """Yield the body, in order; a gap is a block without facts, a body that is not a stream is the last block."""
+        """Yield the body, in order; a gap is a block without facts, a body that is not a stream is
+        the last block.
+        """
         passing = _Passing(self.exchange, self.events)
         for event, kind, raw in blocks(self.exchange, passing.each(), PAYLOAD_LIMIT):
-            yield ComparedBlock(event, event.raw, ()) if kind == "gap" else ComparedBlock(event, raw, passing.facts)
+            yield (
+                ComparedBlock(event, event.raw, ())
+                if kind == "gap"
+                else ComparedBlock(event, raw, passing.facts)
+            )
         yield from passing.document()
 
     def first(self, kind: str) -> Event | None:
@@ -184,7 +210,8 @@ def compared_sides(
 ) -> list[list[ComparedRecording]]:
     """Return the recordings of each side; `continued` are others of each, which these may continue.
 
-    If one request has only what is new since an earlier response, all are compared with what they continue.
+    If one request has only what is new since an earlier response, all are compared with what they
+    continue.
     """
     held = [[*side] for side in sides]
     is_logical = any(any(links_of(each)) for each in chain.from_iterable(held))
@@ -197,7 +224,10 @@ def compared_sides(
 
 
 class _Passing:
-    """A pass over the events of an exchange, with the facts of the last one. It joins the body that is not a stream."""
+    """A pass over the events of an exchange, with the facts of the last one.
+
+    It joins the body that is not a stream.
+    """
 
     def __init__(self, exchange: Exchange, events: Iterable[Event]) -> None:
         self._reading, self._events = FactReader(exchange), events
@@ -232,13 +262,15 @@ def json_of(data: bytes | None) -> Any:
 _NOTHING: AbstractSet[str] = frozenset()
 
 
-# -- the final texts of its items, found by their numbers, and the texts of its events that only repeat them
+# -- the final texts of its items, found by their numbers, and the texts of its events that only
+# repeat them
 
 
 class Statement(NamedTuple):
     """The statement of a block about items, and the deltas in it."""
 
-    texts: Sequence[AbstractSet[str]]  # that say nothing else than deltas, and items at their end, do
+    # that say nothing else than deltas, and items at their end, do
+    texts: Sequence[AbstractSet[str]]
     items: tuple[int, ...]  # by their rows
     is_open: bool  # whether a delta of it is of a text that did not end as its deltas say
 
@@ -247,7 +279,9 @@ NO_STATEMENT = Statement((), (), False)
 
 
 class FinalTexts:
-    """The final texts of one response: read from all its events first, then compared block by block."""
+    """The final texts of one response: read from all its events first, then compared block by
+    block.
+    """
 
     def __init__(self, texts: NotedFacts, rows: Sequence[ItemRow]) -> None:
         self._rows = rows
@@ -261,7 +295,9 @@ class FinalTexts:
         self._add_parts(streamed, texts)
 
     def statement(self, block: ComparedBlock) -> Statement:
-        """Return the texts of a block that other levels show, its items, and its deltas, which are compared beside."""
+        """Return the texts of a block that other levels show, its items, and its deltas, which are
+        compared beside.
+        """
         facts = block.facts
         if len(facts) == 1 and isinstance(facts[0], TextAdded):  # most of every stream
             delta = facts[0]
@@ -281,7 +317,11 @@ class FinalTexts:
                     texts.append({fact.text})
                     is_open = is_open or (number, fact.field) not in self._agreeing
         numbers = tuple(dict.fromkeys(items))
-        return Statement([*map(self._known_of, numbers), *texts], numbers, is_open) if numbers else NO_STATEMENT
+        return (
+            Statement([*map(self._known_of, numbers), *texts], numbers, is_open)
+            if numbers
+            else NO_STATEMENT
+        )
 
     def end(self, number: int) -> Any:
         """Return the final content of an item, to be compared."""
@@ -307,7 +347,9 @@ class FinalTexts:
     def _add_parts(self, ended: dict[tuple[int, Field], Parts], texts: NotedFacts) -> None:
         """Add texts in parts: the parts as they ended, if together they are the item's final text."""
         for number, field, stated in self._stated(texts):
-            ended.setdefault((number, field), {}).update({part: text for part, text in stated.items() if text})
+            ended.setdefault((number, field), {}).update(
+                {part: text for part, text in stated.items() if text}
+            )
             self._add_if_whole(number, field, stated)
         for (number, field), parts in ended.items():
             self._add_if_whole(number, field, parts)

@@ -3,11 +3,12 @@
 Pure. Rules of this file:
 
 * An answer differs at a level, or it does not; how much is not counted.
-* The interval of a share is Wilson's; that of the difference of two shares is Newcombe's (1998, method 10), which is
-  made of two of those. Both hold with few answers, and with shares of 0 and 1.
+* The interval of a share is Wilson's; that of the difference of two shares is Newcombe's (1998,
+  method 10), which is made of two of those. Both hold with few answers, and with shares of 0 and 1.
 * A claim is made where the whole interval is above 0.
-* The answers of one request count as if each were of another request. For these requests, whatever others there are,
-  that makes the interval wider, never narrower: the variance of several shares is at most that of their mean.
+* The answers of one request count as if each were of another request. For these requests, whatever
+  others there are, that makes the interval wider, never narrower: the variance of several shares is
+  at most that of their mean.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ from recorder.diff import Level, Terms, diff
 from recorder.model.events import Recording
 
 LEVELS: Mapping[Level, str] = {"shape": "shape", "tools": "next action"}
-"""The levels that are compared, and what they are called: the next action is which tools are called, and with what."""
+"""The levels that are compared, and what they are called: the next action is which tools are
+called, and with what.
+"""
 
 CONFIDENCE = 0.95
 _Z = NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
@@ -46,7 +49,9 @@ class Interval(NamedTuple):
 
 
 def shares(pairs: Iterable[tuple[Recording, Recording]], terms: Terms) -> dict[Level, Share]:
-    """Return how many answers differ at each level, of pairs of a recorded answer and another one to its request."""
+    """Return how many answers differ at each level, of pairs of a recorded answer and another one
+    to its request.
+    """
     found = {level: Share(0, 0) for level in LEVELS}
     for recorded, answer in pairs:
         report = diff([recorded], [answer], tuple(LEVELS), terms)

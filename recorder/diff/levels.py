@@ -74,8 +74,13 @@ def _heads(a: ComparedRecording, b: ComparedRecording, terms: Terms) -> Iterator
         yield from compared(f"header {name}", one_by_name.get(name), other_by_name.get(name))
 
 
-def _queries(a: ComparedRecording, b: ComparedRecording, terms: Terms) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the parameters of both. Of one whose value is not kept, only whether it is there is known."""
+def _queries(
+    a: ComparedRecording, b: ComparedRecording, terms: Terms
+) -> tuple[dict[str, str], dict[str, str]]:
+    """Return the parameters of both.
+
+    Of one whose value is not kept, only whether it is there is known.
+    """
     one, other = (_parameters(side, terms) for side in (a, b))
     for name in one.keys() & other.keys():
         if REDACTED in one[name] or REDACTED in other[name]:
@@ -89,7 +94,9 @@ def _parameters(side: ComparedRecording, terms: Terms) -> dict[str, str]:
 
 
 def joined_by_name(fields: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """Return the values of fields by name; of a name that comes several times, all with commas between."""
+    """Return the values of fields by name; of a name that comes several times, all with commas
+    between.
+    """
     found: dict[str, str] = {}
     for name, value in fields:
         found[name] = f"{found[name]}, {value}" if name in found else value
@@ -114,7 +121,9 @@ def _bodies(a: ComparedRecording, b: ComparedRecording, terms: Terms) -> tuple[A
     return one.value(), other.value()
 
 
-def compared(where: str, a: Any, b: Any, a_pos: int | None = None, b_pos: int | None = None) -> Iterator[Difference]:
+def compared(
+    where: str, a: Any, b: Any, a_pos: int | None = None, b_pos: int | None = None
+) -> Iterator[Difference]:
     """Yield the differences of two JSON values. `None` as a whole is nothing."""
     if canonical(a) == canonical(b):
         return
@@ -141,14 +150,18 @@ _OURS = re.compile(r'\["\(([a-z ]+)\)"\]')
 BYTES_SHOWN = 40  # from the first difference on
 
 LEAST_NS = 50_000_000
-"""What is less apart is not a difference: a network and a busy machine make as much, and nobody feels it."""
+"""What is less apart is not a difference: a network and a busy machine make as much, and nobody
+feels it.
+"""
 
 TOLERANCE = 1.25
-"""How many times as long the longer of two may take: the same request to the same provider mostly stays below it."""
+"""How many times as long the longer of two may take: the same request to the same provider mostly
+stays below it.
+"""
 
 MADE_UP_NS = 10_000_000
-"""From one event to the next, where whoever stored a stream did not write down when they came: an import then makes the
-times up, with the response head at the very beginning."""
+"""From one event to the next, where whoever stored a stream did not write down when they came: an
+import then makes the times up, with the response head at the very beginning."""
 
 _TIMES: Sequence[tuple[str, str]] = (
     ("response head", "head_ns"),
@@ -174,7 +187,16 @@ def usage(a: ComparedRecording, b: ComparedRecording, terms: Terms) -> LevelRepo
     for name in Usage.__struct_fields__:
         one, other = getattr(a.usage, name), getattr(b.usage, name)
         if one is not None or other is not None:
-            known.append(Measure(name.removesuffix("_tokens"), "tokens", one, other, ratio(one, other), one != other))
+            known.append(
+                Measure(
+                    name.removesuffix("_tokens"),
+                    "tokens",
+                    one,
+                    other,
+                    ratio(one, other),
+                    one != other,
+                )
+            )
     differing = {(str(each.a), str(each.b)) for each in known if each.differs}
     further = list(_further(a, b, differing, terms))
     if not differing and not further:
@@ -185,19 +207,27 @@ def usage(a: ComparedRecording, b: ComparedRecording, terms: Terms) -> LevelRepo
 def _further(
     a: ComparedRecording, b: ComparedRecording, reported: set[tuple[str, str]], terms: Terms
 ) -> Iterator[Difference]:
-    """Yield differences of the reports, less the fields that repeat a count under the provider's name."""
-    for each in compared("", _report(a, a.usage.usage_raw, terms), _report(b, b.usage.usage_raw, terms)):
+    """Yield differences of the reports, less the fields that repeat a count under the provider's
+    name.
+    """
+    for each in compared(
+        "", _report(a, a.usage.usage_raw, terms), _report(b, b.usage.usage_raw, terms)
+    ):
         if (str(each.a), str(each.b)) not in reported:
             yield each
 
 
 def _earlier(a: ComparedRecording, b: ComparedRecording, terms: Terms) -> Iterator[Difference]:
-    """Yield differences of reports before the last; streams that are cut otherwise have more or fewer of them."""
+    """Yield differences of reports before the last; streams that are cut otherwise have more or
+    fewer of them.
+    """
     if len(a.noted.reports) != len(b.noted.reports):
         return
     for number, (one, other) in enumerate(zip(a.noted.reports, b.noted.reports, strict=True)):
         if one != other:
-            yield from compared(f"report {number}", _report(a, one, terms), _report(b, other, terms))
+            yield from compared(
+                f"report {number}", _report(a, one, terms), _report(b, other, terms)
+            )
 
 
 def _report(side: ComparedRecording, raw: str | None, terms: Terms) -> Any:
@@ -211,7 +241,10 @@ def _report(side: ComparedRecording, raw: str | None, terms: Terms) -> Any:
 
 
 def timing(a: ComparedRecording, b: ComparedRecording, terms: Terms) -> LevelReport:
-    """Compare times. Times that only one side has (no text was sent, or it has not ended) belong to other levels."""
+    """Compare times.
+
+    Times that only one side has (no text was sent, or it has not ended) belong to other levels.
+    """
     made_up = [name for name, side in (("A", a), ("B", b)) if are_made_up(side)]
     if made_up:
         return unknown("timing", f"the times of {' and '.join(made_up)} are made up")
@@ -231,8 +264,8 @@ def _times_differ(a: int | None, b: int | None, tolerance: float) -> bool:
 
 
 def are_made_up(side: ComparedRecording) -> bool:
-    """Return whether an import made the times up, or had none: no real head comes at 0 ns, and no event every 10 ms
-    sharp.
+    """Return whether an import made the times up, or had none: no real head comes at 0 ns, and no
+    event every 10 ms sharp.
     """
     if isinstance(side.recording.request.derived, str):
         return True
@@ -265,7 +298,8 @@ def _after(body: bytes, at: int) -> str:
     return cut(body[at : at + BYTES_SHOWN + 1].decode("utf-8", "backslashreplace"), BYTES_SHOWN)
 
 
-# -- answer and tools: the final items, item by item; partners by kind and output index, else by their order
+# -- answer and tools: the final items, item by item; partners by kind and output index, else by
+# their order
 
 
 _WITH_TEXT = ("message", "reasoning", "other")
@@ -281,12 +315,16 @@ def answer(a: ComparedRecording, b: ComparedRecording, terms: Terms) -> LevelRep
 
 
 def tools(a: ComparedRecording, b: ComparedRecording, terms: Terms) -> LevelReport:
-    """Compare calls: their names, and their arguments path by path; exactly, as the text that was sent."""
+    """Compare calls: their names, and their arguments path by path; exactly, as the text that was
+    sent.
+    """
     return found("tools", _each(a, b, _CALLS, _called_exactly if terms.exact else _called))
 
 
 def item_pairs(a: ComparedRecording, b: ComparedRecording) -> list[tuple[int | None, int | None]]:
-    """Return the items that are partners, as their indices on each side; None where one has no partner."""
+    """Return the items that are partners, as their indices on each side; None where one has no
+    partner.
+    """
     return [(_number(one), _number(other)) for one, other in _partners(a.items, b.items)]
 
 
@@ -319,7 +357,10 @@ def _names(rows: Sequence[ItemRow]) -> dict[int, str]:
     return names
 
 
-_KEYS: Sequence[Callable[[ItemRow], Hashable]] = (lambda row: (row.kind, row.output_index), lambda row: row.kind)
+_KEYS: Sequence[Callable[[ItemRow], Hashable]] = (
+    lambda row: (row.kind, row.output_index),
+    lambda row: row.kind,
+)
 
 
 def _partners(a: Sequence[ItemRow], b: Sequence[ItemRow]) -> Partners:
@@ -400,7 +441,9 @@ def _change(a: object, b: object) -> Change:
 
 
 def _is_call(row: ItemRow | None) -> bool:
-    return row is not None and (row.kind == "tool_call" or row.name is not None or row.arguments is not None)
+    return row is not None and (
+        row.kind == "tool_call" or row.name is not None or row.arguments is not None
+    )
 
 
 def _name(name: str, a: ItemRow, b: ItemRow) -> Iterator[Difference]:

@@ -1,16 +1,17 @@
-"""A payload as `events` compares it: without noise, and with a blank for each value that another level owns.
+"""A payload as `events` compares it: without noise, and with a blank for each value that another
+level owns.
 
 Ownership of the fields of a response by levels, so that one change is reported once.
 
-`answer` and `tools` own the final texts, names and arguments of the items of a response, wherever the stream repeats
-them: in deltas, at their end, in the item, in the whole response. `usage` owns the counts. `events` sees all the rest:
-these fields are blank at `events`, but only if they have the value that the other level shows. A `.done` that
-contradicts its item is an event that differs.
+`answer` and `tools` own the final texts, names and arguments of the items of a response, wherever
+the stream repeats them: in deltas, at their end, in the item, in the whole response. `usage` owns
+the counts. `events` sees all the rest: these fields are blank at `events`, but only if they have
+the value that the other level shows. A `.done` that contradicts its item is an event that differs.
 
-Noise are fields that differ between two answers which are the same otherwise: each dialect lists its own, with reasons.
-A path is where the API itself puts the field: a field of the same name in the arguments of a call, in the text of a
-user or in a list of models is not noise. The noise of requests is in `recorder.replay.matching.noise`; what a
-response echoes of it is noise here too.
+Noise are fields that differ between two answers which are the same otherwise: each dialect lists
+its own, with reasons. A path is where the API itself puts the field: a field of the same name in
+the arguments of a call, in the text of a user or in a list of models is not noise. The noise of
+requests is in `recorder.replay.matching.noise`; what a response echoes of it is noise here too.
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ from recorder.wire.dialects.canonical import canonical
 from recorder.wire.dialects.dialect import Noise
 
 Owner = Literal["said", "argument", "usage", "echo"]
-"""Texts and calls; members of what a tool of the provider is called with; counts; what repeats a request's noise."""
+"""Texts and calls; members of what a tool of the provider is called with; counts; what repeats a
+request's noise.
+"""
 
 Tree = Mapping[str, Any]
 """Steps of paths, `*` for any, to an `Owner`, a kind of noise or a further tree."""
@@ -39,11 +42,16 @@ SECRETS: frozenset[str] = frozenset().union(*(dialect.fields.ciphertexts for dia
 """Ciphertext, wherever a field has such a name: only its length counts, whatever is asked for."""
 
 REDACTED_BLOCKS = tuple(filter(None, (dialect.fields.ciphertext_block for dialect in DIALECTS)))
-"""The types of blocks whose `data` is ciphertext. A type that was sent may be a list, which no set takes."""
+"""The types of blocks whose `data` is ciphertext. A type that was sent may be a list, which no set
+takes.
+"""
 
 
 def noise(api: str, *, is_stream: bool = True) -> Iterator[tuple[str, Noise]]:
-    """Yield the paths of an API's noise. Documents of an unknown API have none: a list of models is one."""
+    """Yield the paths of an API's noise.
+
+    Documents of an unknown API have none: a list of models is one.
+    """
     if is_stream or api != "other":
         for field in by_name(api).fields.noise:
             for path in field.paths:
@@ -52,7 +60,9 @@ def noise(api: str, *, is_stream: bool = True) -> Iterator[tuple[str, Noise]]:
 
 def in_usage(api: str) -> dict[str, Noise]:
     """Return the names that are noise in a report of tokens."""
-    return {path.removeprefix("usage."): kind for path, kind in noise(api) if path.startswith("usage.")}
+    return {
+        path.removeprefix("usage."): kind for path, kind in noise(api) if path.startswith("usage.")
+    }
 
 
 def owned(api: str, rules: Rules, *, is_stream: bool = True) -> Tree:
@@ -64,7 +74,8 @@ def owned(api: str, rules: Rules, *, is_stream: bool = True) -> Tree:
     _plant(tree, fields.texts, "said")
     _plant(tree, fields.arguments, "argument")
     _plant(tree, fields.usage, "usage")
-    asked = [rule for rule in rules.rules if rule.kind == "fields" and not rule.hint]  # of requests of any shape
+    # of requests of any shape
+    asked = [rule for rule in rules.rules if rule.kind == "fields" and not rule.hint]
     _plant(tree, (f"response.{rule.what}" for rule in asked), "echo")
     return tree
 
@@ -91,11 +102,14 @@ _FOUND = "sources"  # in the action of a search: what it found, not what it was 
 
 
 _HIDING = [name.encode() for name in (*SECRETS, *REDACTED_BLOCKS, "\\u")]
-"""What stands in the JSON of every payload that has ciphertext; a name may be written with escapes."""
+"""What stands in the JSON of every payload that has ciphertext; a name may be written with escapes.
+"""
 
 
 class FilteredPayload(NamedTuple):
-    """A payload without noise; the ids that it had, and the texts where there are blanks, in order of their names."""
+    """A payload without noise; the ids that it had, and the texts where there are blanks, in order
+    of their names.
+    """
 
     value: Any
     ids: Sequence[str]
@@ -114,11 +128,17 @@ class NoiseFilter:
         self._may_hide = True  # whether there may be ciphertext in it
 
     def apply(
-        self, payload: Any, known: Sequence[AbstractSet[str]], reports: Sequence[str], data: bytes | None = None
+        self,
+        payload: Any,
+        known: Sequence[AbstractSet[str]],
+        reports: Sequence[str],
+        data: bytes | None = None,
     ) -> FilteredPayload:
-        """Return the payload without noise. `known` are texts that other levels show, `reports` the usage that the
-        event reports, `data` is the payload as it was sent: most of it can be taken as it is if there is no secret in
-        it."""
+        """Return the payload without noise.
+
+        `known` are texts that other levels show, `reports` the usage that the event reports, `data`
+        is the payload as it was sent: most of it can be taken as it is if there is no secret in it.
+        """
         self._may_hide = data is None or any(each in data for each in _HIDING)
         self._known, self._reports, self._ids, self._texts = known, reports, [], []
         return FilteredPayload(self._any(payload, self._tree), self._ids, self._texts)
@@ -199,7 +219,9 @@ class NoiseFilter:
                 yield given
 
     def _is_reported(self, value: Any) -> bool:
-        """Return whether all of a value is in a report: one of Anthropic's repeats what earlier events reported."""
+        """Return whether all of a value is in a report: one of Anthropic's repeats what earlier
+        events reported.
+        """
         if value.__class__ is not dict or not value:
             return False
         reports = [json_of(raw.encode("utf-8", "surrogatepass")) for raw in self._reports]
@@ -216,5 +238,6 @@ def _length(secret: str) -> str:
 
 def _within(value: Mapping[str, Any], report: Any) -> bool:
     return isinstance(report, dict) and all(
-        each is None or (name in report and _same(report[name], each)) for name, each in value.items()
+        each is None or (name in report and _same(report[name], each))
+        for name, each in value.items()
     )

@@ -1,10 +1,11 @@
 """Pairing of exchanges of two recordings: by their requests, down the matching ladder.
 
-The name of the upstream does not count: a gateway has another name than its provider. What no rung finds is
-paired in order, among the requests to the same place; what is left then has no partner. If each side has but one
-exchange, they are compared whatever they are.
+The name of the upstream does not count: a gateway has another name than its provider. What no rung
+finds is paired in order, among the requests to the same place; what is left then has no partner. If
+each side has but one exchange, they are compared whatever they are.
 
-If a request has only what is new since an earlier response, all are compared with what they continue.
+If a request has only what is new since an earlier response, all are compared with what they
+continue.
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ class Pairing(NamedTuple):
 
 
 class _Digests(NamedTuple):
-    """The keys of a logical request, which is not held: the last of a session is as long as all of them."""
+    """The keys of a logical request, which is not held: the last of a session is as long as all of
+    them.
+    """
 
     exact: bytes
     quiet: bytes
@@ -37,7 +40,9 @@ class _Digests(NamedTuple):
 class _ComparedRequest:
     """The request of one side. `directories` are those of all exchanges: noise in each of them."""
 
-    def __init__(self, side: ComparedRecording, rules: Rules, directories: Mapping[str, int]) -> None:
+    def __init__(
+        self, side: ComparedRecording, rules: Rules, directories: Mapping[str, int]
+    ) -> None:
         self.side = side
         self.place: Place = place(side.request, rules)._replace(upstream="")
         whole = Fingerprint(side.compared_request, rules, directories)
@@ -52,10 +57,14 @@ _RUNGS: Sequence[tuple[How, _Key]] = (
     ("position", lambda request: request.keys.shape),
     ("order", lambda request: b""),
 )
-"""By each, requests to the same place whose keys are equal are partners, in recorded order. `None` equals nothing."""
+"""By each, requests to the same place whose keys are equal are partners, in recorded order. `None`
+equals nothing.
+"""
 
 
-def pair_exchanges(a: Sequence[ComparedRecording], b: Sequence[ComparedRecording], rules: Rules) -> Pairing:
+def pair_exchanges(
+    a: Sequence[ComparedRecording], b: Sequence[ComparedRecording], rules: Rules
+) -> Pairing:
     """Pair the exchanges; each is in one pair or left over."""
     if len(a) == len(b) == 1:
         return Pairing([(a[0], b[0], "alone")], [], [])
@@ -72,7 +81,9 @@ def pair_exchanges(a: Sequence[ComparedRecording], b: Sequence[ComparedRecording
                 other = line.pop()
                 taken |= {id(one), id(other)}
                 pairs.append((one.side, other.side, how))
-        left_a, left_b = ([each for each in left if id(each) not in taken] for left in (left_a, left_b))
+        left_a, left_b = (
+            [each for each in left if id(each) not in taken] for left in (left_a, left_b)
+        )
     order = {id(side): number for number, side in enumerate(a)}
     pairs.sort(key=lambda pair: order[id(pair[0])])
     return Pairing(pairs, [each.side for each in left_a], [each.side for each in left_b])
@@ -91,7 +102,9 @@ def _at(request: _ComparedRequest, key: _Key) -> Hashable:
     return None if value is None else (request.place, value)
 
 
-def _lines(requests: Sequence[_ComparedRequest], key: _Key) -> dict[Hashable, list[_ComparedRequest]]:
+def _lines(
+    requests: Sequence[_ComparedRequest], key: _Key
+) -> dict[Hashable, list[_ComparedRequest]]:
     """Group equal exchanges, in reverse order: `pop` gives the first."""
     found: dict[Hashable, list[_ComparedRequest]] = {}
     for each in reversed(requests):

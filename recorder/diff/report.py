@@ -1,7 +1,8 @@
-"""The report of a comparison: pairs of exchanges, each level by level. Plain data, which is also the JSON of `diff`.
+"""The report of a comparison: pairs of exchanges, each level by level. Plain data, which is also
+the JSON of `diff`.
 
-For a person it is lines: spans of text, each with a style. Nothing here knows a terminal. What was recorded is in the
-spans as it was: the caller that prints them must escape them.
+For a person it is lines: spans of text, each with a style. Nothing here knows a terminal. What was
+recorded is in the spans as it was: the caller that prints them must escape them.
 """
 
 from __future__ import annotations
@@ -25,14 +26,21 @@ EXACT: tuple[Level, ...] = tuple(level for level in ALL if level != "shape")
 """Those that are compared if nothing is noise. The shape repeats what others say."""
 
 DEFAULT: tuple[Level, ...] = tuple(level for level in EXACT if level != "bytes")
-"""Those that are compared if nothing else is said. Ids alone make the bytes of any two recordings differ."""
+"""Those that are compared if nothing else is said. Ids alone make the bytes of any two recordings
+differ.
+"""
 
 DIFFERENCES_LIMIT = 1_000
-"""Differences of one level and pair that are kept; all are counted. Nobody reads more, and no report grows past it."""
+"""Differences of one level and pair that are kept; all are counted. Nobody reads more, and no
+report grows past it.
+"""
 
 
 def levels_in(text: str, missing: str = "There is") -> tuple[Level, ...]:
-    """Return levels by their names, with commas between them. Raises `UsageError`, which begins with `missing`."""
+    """Return levels by their names, with commas between them.
+
+    Raises `UsageError`, which begins with `missing`.
+    """
     named: dict[str, Level] = {level: level for level in ALL}
     words = [word for word in map(str.strip, text.split(",")) if word]
     for word in words:
@@ -45,7 +53,9 @@ Change = Literal["changed", "missing", "added", "moved"]
 """`missing` is only in A, `added` only in B."""
 
 How = Literal["exact", "noise", "position", "order", "alone"]
-"""What made two exchanges partners: rungs of the matching ladder, their order, or that each side has but one."""
+"""What made two exchanges partners: rungs of the matching ladder, their order, or that each side
+has but one.
+"""
 
 Same = Literal["=", "-", "+"]
 
@@ -140,9 +150,10 @@ class Pair(msgspec.Struct, frozen=True):
     "What made them partners."
     levels: list[LevelReport]
     "The levels."
-    items: list[tuple[int | None, int | None]] = []  # empty if neither `answer` nor `tools` was compared
-    """The items that were compared with each other, by index in the output of each side; null where one has no
-    partner."""
+    # empty if neither `answer` nor `tools` was compared
+    items: list[tuple[int | None, int | None]] = []
+    """The items that were compared with each other, by index in the output of each side; null where
+    one has no partner."""
 
     @property
     def count(self) -> int:
@@ -178,8 +189,8 @@ class Report(msgspec.Struct, frozen=True):
 
     @property
     def alike_up_to(self) -> int:
-        """The number of the last exchange up to which all have the same number on both sides, and differ in nothing
-        but the time that they took; 0 if the first differs."""
+        """The number of the last exchange up to which all have the same number on both sides, and
+        differ in nothing but the time that they took; 0 if the first differs."""
         for number, pair in enumerate(self.pairs, 1):
             count = sum(each.count for each in pair.levels if each.level != "timing")
             if count or (pair.a.number, pair.b.number) != (number, number):
@@ -199,7 +210,9 @@ def document(a: str, b: str, report: Report) -> dict[str, Any]:
     return {"a": a, "b": b, "is_equal": report.is_equal, **fields, "levels": levels}
 
 
-def found(level: Level, differences: Iterable[Difference], measures: Sequence[Measure] = ()) -> LevelReport:
+def found(
+    level: Level, differences: Iterable[Difference], measures: Sequence[Measure] = ()
+) -> LevelReport:
     """Return a level's report: the first differences kept, all of them counted."""
     rest = iter(differences)
     listed = list(islice(rest, DIFFERENCES_LIMIT))
@@ -225,7 +238,8 @@ def ratio(a: int | None, b: int | None) -> float | None:
 # -- as lines
 
 SHOWN = 10
-"""Differences of a level and pair that are shown, if not all are asked for: they fit on a screen."""
+"""Differences of a level and pair that are shown, if not all are asked for: they fit on a screen.
+"""
 
 Style = Literal["", "bold", "dim", "red", "green", "yellow"]
 
@@ -259,8 +273,8 @@ _COLOURS: dict[Same, Style] = {"=": "", "-": "red", "+": "green"}
 
 
 class Rendering:
-    """Options of the output: `shown` differences of a level (`None`: all), changed words marked with signs or by
-    colour.
+    """Options of the output: `shown` differences of a level (`None`: all), changed words marked
+    with signs or by colour.
 
     `advice` is how to see the others.
     """
@@ -281,7 +295,9 @@ class Rendering:
 
     def _pair(self, pair: Pair) -> Iterator[Line]:
         how = f" ({_HOW[pair.how]})" if _HOW[pair.how] else ""
-        yield _line(Span(f"{pair.a.number} ↔ {pair.b.number}  {pair.a.asked}", "bold"), Span(how, "dim"))
+        yield _line(
+            Span(f"{pair.a.number} ↔ {pair.b.number}  {pair.a.asked}", "bold"), Span(how, "dim")
+        )
         for level in pair.levels:
             if level.count:
                 yield from self._level(level)
@@ -293,12 +309,19 @@ class Rendering:
                 yield _line(Span(f"  {level.level}: {level.note}", "dim"))
 
     def _level(self, level: LevelReport) -> Iterator[Line]:
-        yield _line(Span("  "), Span(level.level, "bold"), Span(f"  {counted(level.count, 'difference')}", "dim"))
+        yield _line(
+            Span("  "),
+            Span(level.level, "bold"),
+            Span(f"  {counted(level.count, 'difference')}", "dim"),
+        )
         if any(each.differs for each in level.measures):
             yield from _table(level.measures)
         for each in level.differences[: self._shown]:
             yield self._difference(each)
-        shown = min(len(level.differences), self._shown if self._shown is not None else len(level.differences))
+        shown = min(
+            len(level.differences),
+            self._shown if self._shown is not None else len(level.differences),
+        )
         advice = f" ({self._advice})" if self._advice and shown < len(level.differences) else ""
         more = level.count - shown - sum(each.differs for each in level.measures)
         if more:
@@ -325,9 +348,18 @@ def stat_lines(report: Report) -> Iterator[Line]:
     yield from _parting(report)
     count = len(report.missing) + len(report.added)
     if count:
-        yield _line(Span(f"{'exchanges':<9}  {len(report.missing)} missing, {len(report.added)} added", "yellow"))
+        yield _line(
+            Span(
+                f"{'exchanges':<9}  {len(report.missing)} missing, {len(report.added)} added",
+                "yellow",
+            )
+        )
     for level in report.levels:
-        yield _line(Span(f"{level:<9}  {_summary(report, level)}", "yellow" if report.count(level) else "dim"))
+        yield _line(
+            Span(
+                f"{level:<9}  {_summary(report, level)}", "yellow" if report.count(level) else "dim"
+            )
+        )
 
 
 def _parting(report: Report) -> Iterator[Line]:
@@ -347,13 +379,18 @@ def _summary(report: Report, level: Level) -> str:
 
 def _alone(exchanges: Iterable[Which], change: str, where: str, style: Style) -> Iterator[Line]:
     for each in exchanges:
-        yield _line(Span(f"{each.number}  {each.asked}", "bold"), Span(f"  {change}: {where}", style))
+        yield _line(
+            Span(f"{each.number}  {each.asked}", "bold"), Span(f"  {change}: {where}", style)
+        )
 
 
 def _sides(each: Difference) -> Sequence[tuple[str | None, Style]]:
     """Return both sides as lines; an absent side is not shown if the kind of change implies it."""
     nothing = "(nothing)" if each.change == "changed" else None
-    return (nothing if each.a is None else each.a, "red"), (nothing if each.b is None else each.b, "green")
+    return (nothing if each.a is None else each.a, "red"), (
+        nothing if each.b is None else each.b,
+        "green",
+    )
 
 
 def _positions(each: Difference) -> str:
@@ -374,7 +411,9 @@ def _table(measures: Sequence[Measure]) -> Iterator[Line]:
 
 
 def _row(each: Measure) -> tuple[str, ...]:
-    is_counted = each.unit == "tokens" and each.differs and each.a is not None and each.b is not None
+    is_counted = (
+        each.unit == "tokens" and each.differs and each.a is not None and each.b is not None
+    )
     change = f"{(each.b or 0) - (each.a or 0):+,}" if is_counted else ""
     ratio = "" if each.ratio is None else f"×{each.ratio:.2f}"
     return (

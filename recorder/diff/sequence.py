@@ -1,12 +1,14 @@
-"""Level `events`: the sequence of a stream. What is missing, added, moved, and what changed in events that both have.
+"""Level `events`: the sequence of a stream. What is missing, added, moved, and what changed in
+events that both have.
 
-Ids are compared by which of them are the same: each id of A goes with one of B. Sequence numbers may be shifted by
-events that are missing or added, as they are when a stream is numbered again.
+Ids are compared by which of them are the same: each id of A goes with one of B. Sequence numbers
+may be shifted by events that are missing or added, as they are when a stream is numbered again.
 
-Of runs of deltas and other events whose texts another level owns, that is not matter of this level. The texts
-themselves belong to `answer` and `tools`, if the final text of both equals their deltas. They are reported here if
-that level cannot see them: deltas that differ from the final item, texts that are cut into other parts or moved past
-another event, and the number and the boundaries of deltas.
+Of runs of deltas and other events whose texts another level owns, that is not matter of this level.
+The texts themselves belong to `answer` and `tools`, if the final text of both equals their deltas.
+They are reported here if that level cannot see them: deltas that differ from the final item, texts
+that are cut into other parts or moved past another event, and the number and the boundaries of
+deltas.
 """
 
 from __future__ import annotations
@@ -20,7 +22,16 @@ from typing import NamedTuple
 
 import msgspec
 
-from recorder.diff.alignment import Aligned, Numbers, Stretch, aligned, changes, numbered, parting, stretches
+from recorder.diff.alignment import (
+    Aligned,
+    Numbers,
+    Stretch,
+    aligned,
+    changes,
+    numbered,
+    parting,
+    stretches,
+)
 from recorder.diff.compared import ComparedRecording, FinalTexts
 from recorder.diff.levels import compared
 from recorder.diff.report import Difference, LevelReport, Terms, cut, found
@@ -29,14 +40,17 @@ from recorder.model.text import counted, storable
 from recorder.wire.dialects.json_values import as_json
 
 NAMED = 5
-"""Deltas that are named each; if more differ, the stream is cut otherwise, or says something else."""
+"""Deltas that are named each; if more differ, the stream is cut otherwise, or says something else.
+"""
 
 PIECES_LIMIT = 20_000
 """Deltas of a run that are put side by side, those that are equal at its ends not counted."""
 
 
 class TextsReport(NamedTuple):
-    """The differences reported of two steps, and the first event of each that is aligned with one of the other."""
+    """The differences reported of two steps, and the first event of each that is aligned with one
+    of the other.
+    """
 
     differences: Sequence[Difference] = ()
     first: tuple[int, int] = (0, 0)
@@ -64,7 +78,9 @@ class Texts:
         if not is_seen:
             self._reported.add((one, other))
         found = _each_delta(a, b)
-        if found is None or (is_seen and any(each.change == "changed" for each in found.differences)):
+        if found is None or (
+            is_seen and any(each.change == "changed" for each in found.differences)
+        ):
             words = () if is_seen else _words(a, b, one, other)
             return TextsReport([*_repeated(a, b), *words])
         return found
@@ -74,7 +90,9 @@ class Texts:
         for one, other in zip_longest(a.texts, b.texts, fillvalue=""):
             if one != other and (one, other) not in self._reported and self._end_alike(a, b):
                 self._reported.add((one, other))
-                yield Difference(f"{a.name} · text of a part", "changed", *_shown(one, other), a.pos, b.pos)
+                yield Difference(
+                    f"{a.name} · text of a part", "changed", *_shown(one, other), a.pos, b.pos
+                )
 
     def _end_alike(self, a: Step, b: Step) -> bool:
         """Return whether the items of two steps have the same final content."""
@@ -129,11 +147,15 @@ def _text_differences(stretch: Stretch, a: Step, b: Step) -> Iterator[Difference
 
 def _words(a: Step, b: Step, one: str, other: str) -> Iterator[Difference]:
     for words in changes(one, other):
-        yield Difference(f"{a.name} · text of the deltas", "changed", None, None, a.pos, b.pos, words)
+        yield Difference(
+            f"{a.name} · text of the deltas", "changed", None, None, a.pos, b.pos, words
+        )
 
 
 def _pos(step: Step, n: int) -> int:
-    """Return the position of a text; if an event has none or several, that of the beginning of the run."""
+    """Return the position of a text; if an event has none or several, that of the beginning of the
+    run.
+    """
     return step.positions[n] if len(step.texts) == step.count else step.pos
 
 
@@ -206,7 +228,10 @@ def events(a: ComparedRecording, b: ComparedRecording, terms: Terms) -> LevelRep
     alignment = aligned(*zip(one.steps.numbers, other.steps.numbers, strict=True))
     if alignment is None:
         of_a, of_b = (f"{len(each.steps):,} events" for each in (one, other))
-        return found("events", [Difference("too long and too different to be aligned", "changed", of_a, of_b)])
+        return found(
+            "events",
+            [Difference("too long and too different to be aligned", "changed", of_a, of_b)],
+        )
     alignment = mended(alignment, one.steps, other.steps)
     return found("events", _Comparison(one, other, terms).differences(alignment))
 
@@ -241,7 +266,9 @@ class _Comparison:
                 yield self._alone(self._b.at(b), "added")
 
     def _moved(self, alignment: Aligned) -> Mapping[int, _MissingStep]:
-        """Return, of the steps that are missing in one place and present in another, the first by the second."""
+        """Return, of the steps that are missing in one place and present in another, the first by
+        the second.
+        """
         waiting: dict[bytes, list[_MissingStep]] = {}
         for n in reversed(alignment.only_a) if alignment.only_b else ():
             step = self._a.at(n)
@@ -279,14 +306,18 @@ class _Comparison:
         yield from self._numbers(a, b, of_texts)
 
     def _changed(self, a: Step, b: Step) -> Iterator[Difference]:
-        """Yield the changes in the fields of a response, each once although several of its events repeat it."""
+        """Yield the changes in the fields of a response, each once although several of its events
+        repeat it.
+        """
         for each in compared("", a.value, b.value):
             if each.where.startswith(_REPEATED):
                 change = (each.where, each.a, each.b)
                 if change in self._reported:
                     continue
                 self._reported.add(change)
-            yield msgspec.structs.replace(each, where=f"{a.name} · {each.where}", a_pos=a.pos, b_pos=b.pos)
+            yield msgspec.structs.replace(
+                each, where=f"{a.name} · {each.where}", a_pos=a.pos, b_pos=b.pos
+            )
 
     def _ids(self, a: Step, b: Step) -> Iterator[Difference]:
         """Yield the first id that does not correspond to that of the other side."""
@@ -297,7 +328,9 @@ class _Comparison:
             if is_first and not (goes and comes):
                 is_first = False
                 sides = cut(storable(one), SHOWN), cut(storable(other), SHOWN)
-                yield Difference(f"{a.name} · another id than before", "changed", *sides, a.pos, b.pos)
+                yield Difference(
+                    f"{a.name} · another id than before", "changed", *sides, a.pos, b.pos
+                )
 
     def _numbers(self, a: Step, b: Step, of_texts: TextsReport) -> Iterator[Difference]:
         """Yield the first number that differs; within runs, that does not follow the one before."""
@@ -333,11 +366,16 @@ class _MissingStep(NamedTuple):
 def _other_number(a: Step, b: Step, n: int, m: int) -> Difference:
     """Return the difference of the numbers of two events of steps."""
     sides = str(a.number(n)), str(b.number(m))
-    return Difference(f"{a.name} · sequence_number", "changed", *sides, a.positions[n], b.positions[m])
+    return Difference(
+        f"{a.name} · sequence_number", "changed", *sides, a.positions[n], b.positions[m]
+    )
 
 
 def _jumps(a: Step, b: Step) -> Iterator[Difference]:
-    """Yield jumps of numbers within runs. A number that is missing with its event is reported with that."""
+    """Yield jumps of numbers within runs.
+
+    A number that is missing with its event is reported with that.
+    """
     of_a, of_b = _ahead(a), _ahead(b)
     if a.count == b.count:
         n = parting(of_a, of_b)
@@ -346,7 +384,9 @@ def _jumps(a: Step, b: Step) -> Iterator[Difference]:
         return
     last_a, last_b = of_a[-1], of_b[-1]
     if (last_b or 0) - (last_a or 0) not in (0, a.count - b.count):
-        yield Difference(f"{a.name} · numbers missing within", "changed", str(last_a), str(last_b), a.pos, b.pos)
+        yield Difference(
+            f"{a.name} · numbers missing within", "changed", str(last_a), str(last_b), a.pos, b.pos
+        )
 
 
 def _ahead(step: Step) -> list[int | None]:

@@ -1,8 +1,10 @@
-"""Level `shape`: what stays the same when a model answers once more, in other words and other numbers of them.
+"""Level `shape`: what stays the same when a model answers once more, in other words and other
+numbers of them.
 
-Compared are the status, the content type and how the response ended; which kinds of items it has, and which tools are
-called; which events there are, and the fields of each with their JSON types. How often, in which order and with which
-values is not, nor is an object of a type that only one side has: its item or its event is reported.
+Compared are the status, the content type and how the response ended; which kinds of items it has,
+and which tools are called; which events there are, and the fields of each with their JSON types.
+How often, in which order and with which values is not, nor is an object of a type that only one
+side has: its item or its event is reported.
 """
 
 from __future__ import annotations
@@ -65,7 +67,9 @@ class _Shape:
         self.items = {_item(row): None for row in side.items}
         for step in steps(side, terms).steps:
             if step.kind in _ENDS:
-                self.ends[step.kind] = {name: each for name, each in step.value.items() if name != _CHANCE}
+                self.ends[step.kind] = {
+                    name: each for name, each in step.value.items() if name != _CHANCE
+                }
             elif not step.is_keep_alive:
                 self.events.setdefault(step.name, _Sample(step.value, step.pos))
                 self._add(step, "", step.value)
@@ -76,7 +80,9 @@ class _Shape:
             for each in value:
                 self._add(step, f"{path}.*", each)
         elif value.__class__ is dict:
-            path = f"{path}[{value['type']}]" if path and value.get("type").__class__ is str else path
+            path = (
+                f"{path}[{value['type']}]" if path and value.get("type").__class__ is str else path
+            )
             fields = self.objects.setdefault((step.name, path), {})
             for name, each in value.items():
                 fields.setdefault(name, {}).setdefault(_type_of(each), _Sample(each, step.pos))
@@ -107,13 +113,17 @@ def _differences(a: _Shape, b: _Shape) -> Iterator[Difference]:
 
 
 def _of_fields(where: str, a: _Fields, b: _Fields) -> Iterator[Difference]:
-    """Yield the fields of the objects in one place that only one side has, or that have another type."""
+    """Yield the fields of the objects in one place that only one side has, or that have another
+    type.
+    """
     yield from _one_sided(where, _first_samples(a), _first_samples(b))
     for name in a:
         one, other = _typed(a[name]), _typed(b.get(name, {}))
         if one and other and not one.keys() & other.keys():
             of_a, of_b = next(iter(one.values())), next(iter(other.values()))
-            yield Difference(where + name, "changed", _shown(of_a), _shown(of_b), of_a.pos, of_b.pos)
+            yield Difference(
+                where + name, "changed", _shown(of_a), _shown(of_b), of_a.pos, of_b.pos
+            )
 
 
 def _first_samples(fields: _Fields) -> dict[str, _Sample]:
@@ -124,7 +134,9 @@ def _typed(samples: Mapping[str, _Sample]) -> dict[str, _Sample]:
     return {type: sample for type, sample in samples.items() if type != _UNKNOWN}
 
 
-def _one_sided(where: str, a: Mapping[str, _Sample], b: Mapping[str, _Sample]) -> Iterator[Difference]:
+def _one_sided(
+    where: str, a: Mapping[str, _Sample], b: Mapping[str, _Sample]
+) -> Iterator[Difference]:
     for name, each in a.items():
         if name not in b:
             yield Difference(where + name, "missing", _shown(each), None, each.pos)

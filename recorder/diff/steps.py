@@ -1,11 +1,13 @@
 """The sequence that `events` compares: head, events, end; a run of deltas of one text is one step.
 
-What two streams of the same answer may do differently without saying anything else is not in a step's value: where the
-deltas of a text are cut, ids, times. The texts, their numbers and which ids are the same stand beside. A ping or a
-comment within a run is moved to its end: where in a text a silence was broken is chance.
+What two streams of the same answer may do differently without saying anything else is not in a
+step's value: where the deltas of a text are cut, ids, times. The texts, their numbers and which ids
+are the same stand beside. A ping or a comment within a run is moved to its end: where in a text a
+silence was broken is chance.
 
-Steps take little memory: those of one exchange are in compressed pages, and a long run has what it has of each event as
-one. An event that has values of its own, as probabilities, is a step of its own: as an object it takes three kilobytes.
+Steps take little memory: those of one exchange are in compressed pages, and a long run has what it
+has of each event as one. An event that has values of its own, as probabilities, is a step of its
+own: as an object it takes three kilobytes.
 """
 
 from __future__ import annotations
@@ -20,7 +22,14 @@ from typing import Any
 import msgspec
 
 from recorder.diff.alignment import Numbers
-from recorder.diff.compared import NO_STATEMENT, ComparedBlock, ComparedRecording, FinalTexts, Statement, json_of
+from recorder.diff.compared import (
+    NO_STATEMENT,
+    ComparedBlock,
+    ComparedRecording,
+    FinalTexts,
+    Statement,
+    json_of,
+)
 from recorder.diff.levels import joined_by_name
 from recorder.diff.noise_filter import FilteredPayload, NoiseFilter, owned
 from recorder.diff.report import Terms
@@ -71,7 +80,8 @@ _HEADERS: Mapping[str, Callable[[str], str]] = {
     "content-type": lambda value: value.partition(";")[0].strip().lower(),
     "retry-after": str.strip,
 }
-"""The response's headers that are compared, and what of them. Most others are new in each response."""
+"""The response's headers that are compared, and what of them. Most others are new in each response.
+"""
 
 
 class Step(msgspec.Struct, kw_only=True, gc=False):
@@ -89,7 +99,8 @@ class Step(msgspec.Struct, kw_only=True, gc=False):
     texts: CutText  # where the value has blanks; of a run, those of all its events
     positions: Numbers  # of its events in the log
     numbers: Numbers  # their sequence numbers; 0 where there is none
-    ordinals: Numbers  # which of the numbered events each is, from 1 on; 0 of an event without a number
+    # which of the numbered events each is, from 1 on; 0 of an event without a number
+    ordinals: Numbers
 
     @property
     def name(self) -> str:
@@ -132,15 +143,17 @@ KEYS: Sequence[Callable[[Step], Hashable]] = (
     lambda step: (step.name, step.output_index),
     lambda step: step.name,
 )
-"""By which steps are partners: all they say, else the same type and item, else the same type. Of their hashes,
-since of two steps that only seem to be partners every difference is reported."""
+"""By which steps are partners: all they say, else the same type and item, else the same type. Of
+their hashes, since of two steps that only seem to be partners every difference is reported."""
 
 
 class PackedSteps(Packed[Step]):
-    """The steps of one exchange. They are read in order, mostly: the page that was read last is held.
+    """The steps of one exchange.
 
-    They are packed as objects of this process (`pickle`), since their values are what was sent: half an emoji, a number
-    of a hundred digits.
+    They are read in order, mostly: the page that was read last is held.
+
+    They are packed as objects of this process (`pickle`), since their values are what was sent:
+    half an emoji, a number of a hundred digits.
     """
 
     def __init__(self, steps: Iterable[Step]) -> None:
@@ -188,11 +201,15 @@ def steps(side: ComparedRecording, terms: Terms) -> ExchangeSteps:
     final_texts = FinalTexts(side.noted, [] if terms.exact else side.items)
     events = _events(side, final_texts, terms)
     body = events if terms.exact else _in_runs(events)
-    return ExchangeSteps(PackedSteps(chain(_head(side, terms), body, _end(side, terms))), final_texts)
+    return ExchangeSteps(
+        PackedSteps(chain(_head(side, terms), body, _end(side, terms))), final_texts
+    )
 
 
 def _events(side: ComparedRecording, final_texts: FinalTexts, terms: Terms) -> Iterator[Step]:
-    noise_filter = NoiseFilter(owned(side.exchange.api, terms.rules, is_stream=side.is_stream), exact=terms.exact)
+    noise_filter = NoiseFilter(
+        owned(side.exchange.api, terms.rules, is_stream=side.is_stream), exact=terms.exact
+    )
     unwrapped, ordinal = by_name(side.exchange.api).unwrapped, 0
     for block in side.blocks():
         statement = NO_STATEMENT if terms.exact else final_texts.statement(block)
@@ -220,7 +237,10 @@ def _events(side: ComparedRecording, final_texts: FinalTexts, terms: Terms) -> I
 
 
 def _value(
-    block: ComparedBlock, unwrapped: Callable[[bytes], bytes], noise_filter: NoiseFilter, statement: Statement
+    block: ComparedBlock,
+    unwrapped: Callable[[bytes], bytes],
+    noise_filter: NoiseFilter,
+    statement: Statement,
 ) -> FilteredPayload:
     """Return the payload of a block, and the fields of the stream around it."""
     if block.raw is None:
@@ -253,7 +273,11 @@ def _known_lines(raw: bytes) -> Mapping[str, str]:
 
 def _around(fields: Fields) -> Mapping[str, str]:
     found = {"(event line)": fields.event, "(id line)": fields.id, "(retry line)": fields.retry}
-    return {name: each.decode("utf-8", "backslashreplace") for name, each in found.items() if each is not None}
+    return {
+        name: each.decode("utf-8", "backslashreplace")
+        for name, each in found.items()
+        if each is not None
+    }
 
 
 def _payload(data: bytes) -> Any:
@@ -307,7 +331,9 @@ def joined(run: Step, rest: Step) -> Step:
 
 
 def _head(side: ComparedRecording, terms: Terms) -> Iterator[Step]:
-    """Yield status and headers, the content type without its parameters; exactly, as they were sent."""
+    """Yield status and headers, the content type without its parameters; exactly, as they were
+    sent.
+    """
     head, event = side.response, side.first("response")
     if head is None or event is None:
         return
@@ -334,7 +360,13 @@ def _step(event: Event, value: Any) -> Step:
     key = event.kind.encode() + canonical(value)
     pos = _one(event.pos)
     return Step(
-        kind=event.kind, key=key, value=value, texts=CutText(), positions=pos, numbers=_one(0), ordinals=_one(0)
+        kind=event.kind,
+        key=key,
+        value=value,
+        texts=CutText(),
+        positions=pos,
+        numbers=_one(0),
+        ordinals=_one(0),
     )
 
 

@@ -1,6 +1,7 @@
 """Journal records → rows of the log: exchanges assembled from records that came interleaved.
 
-Pure but for the callbacks of its owner: the session that a request belongs to, and records read again.
+Pure but for the callbacks of its owner: the session that a request belongs to, and records read
+again.
 """
 
 from __future__ import annotations
@@ -52,7 +53,14 @@ from recorder.model.events import (
     WebSocketTurn,
 )
 from recorder.wire.dialects import by_name, by_path
-from recorder.wire.grouping.session import HISTORY, NEW, PREVIOUS_RESPONSE, Grouping, by_history, own_name
+from recorder.wire.grouping.session import (
+    HISTORY,
+    NEW,
+    PREVIOUS_RESPONSE,
+    Grouping,
+    by_history,
+    own_name,
+)
 from recorder.wire.redaction.bodies import BY_SHAPE, Redactor
 from recorder.wire.request_body import REQUEST_LIMIT, LoggedRequest, body_of, grouped, overwritten
 
@@ -64,9 +72,7 @@ REASON_LIMIT = 300  # characters of what an exception says: it may quote what it
 
 
 class Assembler:
-    """The exchanges of one recorder, fed with its records in order, and their rows as a `Batch` that the owner takes
-    and replaces.
-    """
+    """The exchanges of one recorder: its records go in, in order, and rows come out as a `Batch`."""
 
     def __init__(
         self,
@@ -78,29 +84,40 @@ class Assembler:
         find_request: Callable[[str], LoggedRequest | None] = no_request,
         journal: RecordSource | None = None,
     ) -> None:
-        """`find_session` returns the id of the session that a request belongs to, or None if it begins one. Exchanges
-        in `late` are skipped: since they were first ingested their session "was purged", or what else `late` says.
-        `find_request` returns a request that was ingested before, as it was recorded then: that stays, whatever is a
-        secret now and is left of it here.
+        """`find_session` returns the id of the session that a request belongs to, or None if it
+        begins one. Exchanges in `late` are skipped: since they were first ingested their session
+        "was purged", or what else `late` says. `find_request` returns a request that was ingested
+        before, as it was recorded then: that stays, whatever is a secret now and is left of it
+        here.
         """
         self._recorder_id, self._find_session, self._late = recorder_id, find_session, late or {}
-        self._redactor, self._find_request, self._journal = redactor, find_request, journal or RecordSource()
+        self._redactor, self._find_request, self._journal = (
+            redactor,
+            find_request,
+            journal or RecordSource(),
+        )
         self._rejected: set[int] = set()
         self._diverted = Diverted()
-        self._turns: list[Exchange] = []  # rows of turns that the record being read begins: they come with their events
+        # rows of turns that the record being read begins: they come with their events
+        self._turns: list[Exchange] = []
         self.open: dict[int, OpenExchange] = {}
         self.batch = Batch()
 
     def feed(self, record: Record, start: Position) -> None:
-        """Add a record that begins at or after `start`. One that cannot be read costs the rest of its exchange, which
-        is counted, and no other. One of an exchange that began before the first record is skipped: the log has that
-        whole.
+        """Add a record that begins at or after `start`.
+
+        One that cannot be read costs the rest of its exchange, which is counted, and no other. One
+        of an exchange that began before the first record is skipped: the log has that whole.
         """
         number, mark, t_ns, payload, _ = record
         exchange = self.open.get(number)
         if exchange is None and (mark != Mark.REQUEST or number in self._rejected):
             return
-        if exchange is not None and exchange.answer is not None and exchange.answer.waits_for(record):
+        if (
+            exchange is not None
+            and exchange.answer is not None
+            and exchange.answer.waits_for(record)
+        ):
             self._feed_all(exchange.answer.hear(record), start)
             return
         try:
@@ -131,7 +148,8 @@ class Assembler:
             self.feed(record, start)
 
     def has_request(self, number: int) -> bool | None:
-        """Return whether the request of an exchange is among the rows made so far; None if it is not recorded further.
+        """Return whether the request of an exchange is among the rows made so far; None if it is
+        not recorded further.
 
         The body of one that cannot be read never is: after a crash it is moved into the file again.
         """
@@ -141,35 +159,52 @@ class Assembler:
         return exchange is None or exchange.begun is not None
 
     def reject(self, number: int, exchange_id: str, reason: str) -> None:
-        """Ignore all that still comes of an exchange. If it is a turn, its connection and other turns go on."""
+        """Ignore all that still comes of an exchange.
+
+        If it is a turn, its connection and other turns go on.
+        """
         if self.open[number].head.exchange_id == exchange_id:
             self._rejected.add(number)
             del self.open[number]
         else:
             self._diverted[exchange_id] = None
-        log.error("exchange %s of recorder %s is not recorded further: %s", exchange_id, self._recorder_id, reason)
+        log.error(
+            "exchange %s of recorder %s is not recorded further: %s",
+            exchange_id,
+            self._recorder_id,
+            reason,
+        )
 
     def divert(self, number: int, exchange_id: str, late: LateRecordCounter) -> None:
-        """Count what still comes of an exchange that the log has ended: of a connection, or of a turn on it."""
+        """Count what still comes of an exchange that the log has ended: of a connection, or of a
+        turn on it.
+        """
         capture = self.open[number].capture
         if isinstance(capture, DamagedExchange):
             capture.late = late
         self._diverted[exchange_id] = late
 
     def take(self) -> Batch:
-        """Return the rows so far, without events of exchanges that are diverted, and begin the next commit."""
+        """Return the rows so far, without events of exchanges that are diverted, and begin the next
+        commit.
+        """
         batch, self.batch = self.batch, Batch()
         if self._diverted:
             batch.events = self._diverted.passed(batch.events)
         return batch
 
     def _name(self, number: int, exchange: OpenExchange | None) -> str:
-        name = exchange.head.exchange_id if exchange and exchange.head is not NOBODY else f"number {number}"
+        name = (
+            exchange.head.exchange_id
+            if exchange and exchange.head is not NOBODY
+            else f"number {number}"
+        )
         return f"exchange {name} of recorder {self._recorder_id}"
 
     def _give_up(self, record: Record, start: Position, error: Exception) -> list[Event]:
-        """Count the rest of an exchange whose record cannot be read, by its own fault or by ours. The rows made of it
-        before stay. Nothing that raised is used any further.
+        """Count the rest of an exchange whose record cannot be read, by its own fault or by ours.
+
+        The rows made of it before stay. Nothing that raised is used any further.
         """
         number, exchange = record.exchange, self.open.get(record.exchange)
         cause = f"{type(error).__name__}: {error}"[:REASON_LIMIT]
@@ -184,15 +219,21 @@ class Assembler:
             # One reason for all: read again, the record may raise something else.
             exchange.capture = DamagedExchange(capture, record.t_ns, UNREAD_REQUEST)
         elif not isinstance(exchange.capture, DamagedExchange):
-            exchange.capture = DamagedExchange(self._as_before(number, exchange), record.t_ns, reason)
+            exchange.capture = DamagedExchange(
+                self._as_before(number, exchange), record.t_ns, reason
+            )
             exchange.capture.late = self._diverted.get(exchange.head.exchange_id)
         if record.mark in (Mark.CHUNK, Mark.CLIENT_CHUNK):
             exchange.capture.chunk(record.t_ns, record.payload)
         if record.mark == Mark.END:
-            events += self._end(number, exchange, record.t_ns, ExchangeEnd("recorder_crash", reason))
+            events += self._end(
+                number, exchange, record.t_ns, ExchangeEnd("recorder_crash", reason)
+            )
         return events
 
-    def _as_before(self, number: int, exchange: OpenExchange) -> Capture | WebSocketCapture | ImportedExchange | None:
+    def _as_before(
+        self, number: int, exchange: OpenExchange
+    ) -> Capture | WebSocketCapture | ImportedExchange | None:
         """Return the capture as it was before the record that raised, made again from the journal."""
         if not isinstance(exchange.capture, Capture | WebSocketCapture):
             return None if isinstance(exchange.capture, DamagedExchange) else exchange.capture
@@ -209,17 +250,24 @@ class Assembler:
                     exchange.capture.gap(gap_record(lost))
         if seen == exchange.records:
             return exchange.capture
-        events = [each for each in self.batch.events if each.exchange_id == exchange.head.exchange_id]
-        return Capture.after(events[-1]) if events else None  # without a journal: where its events end
+        events = [
+            each for each in self.batch.events if each.exchange_id == exchange.head.exchange_id
+        ]
+        # without a journal: where its events end
+        return Capture.after(events[-1]) if events else None
 
     def _begin_unread(self, exchange: OpenExchange) -> tuple[Capture | None, list[Event]]:
-        """Begin an exchange whose request cannot be read: its head is recorded, and its body is counted."""
+        """Begin an exchange whose request cannot be read: its head is recorded, and its body is
+        counted.
+        """
         head, size_bytes, now_ns = exchange.head, len(exchange.body), exchange.last_ns
         exchange.body = bytearray()
         grouping = Grouping()
         session_id, session = self._session(head, grouping)
         row = exchange_row(session_id, self._recorder_id, "other", head, grouping)
-        capture = Capture(session_id, head.exchange_id, by_name("other"), exchange.started_ns, row_root(row))
+        capture = Capture(
+            session_id, head.exchange_id, by_name("other"), exchange.started_ns, row_root(row)
+        )
         events = capture.request(head, b"", wire=b"", complete=False, undecoded=UNREAD_REQUEST)
         lost = GapRecord("request", 1, size_bytes, "", exchange.started_ns, now_ns, UNREAD_REQUEST)
         for gap in (*exchange.gaps, lost):
@@ -243,7 +291,12 @@ class Assembler:
 
     def _keep(self, number: int, exchange: OpenExchange, unread: DamagedExchange) -> None:
         name = self._name(number, exchange)
-        log.error("%s: %d chunks, %d bytes of it could not be read", name, unread.chunks, unread.size_bytes)
+        log.error(
+            "%s: %d chunks, %d bytes of it could not be read",
+            name,
+            unread.chunks,
+            unread.size_bytes,
+        )
         is_in_log = exchange.begun is not None
         records = islice(self._journal.records(number, exchange.start), exchange.records + 1)
         gone = {Mark.REQUEST_BODY, Mark.BLANK} if is_in_log else {Mark.BLANK}
@@ -267,9 +320,13 @@ class Assembler:
 
     def end_all(self) -> None:
         """End what is open with `recorder_crash`: the recorder is dead, and nothing more comes."""
-        end = msgspec.json.encode(ExchangeEnd("recorder_crash", "the recorder ended without ending the exchange"))
+        end = msgspec.json.encode(
+            ExchangeEnd("recorder_crash", "the recorder ended without ending the exchange")
+        )
         for number, exchange in list(self.open.items()):
-            self.feed(Record(number, Mark.END, exchange.last_ns, end, exchange.start), exchange.start)
+            self.feed(
+                Record(number, Mark.END, exchange.last_ns, end, exchange.start), exchange.start
+            )
 
     def _on_request(self, record: Record, start: Position) -> list[Event]:
         head = msgspec.json.decode(record.payload, type=RequestHead)
@@ -296,13 +353,16 @@ class Assembler:
     def _on_blank(self, record: Record, start: Position) -> list[Event]:
         exchange = self.open[record.exchange]
         exchange.blank_bytes += len(record.payload)
-        if isinstance(exchange.capture, WebSocketCapture):  # then the log has all of the connection, its end included
+        # then the log has all of the connection, its end included
+        if isinstance(exchange.capture, WebSocketCapture):
             self._rejected.add(record.exchange)
             del self.open[record.exchange]
         return []
 
     def _on_request_end(self, record: Record, start: Position) -> list[Event]:
-        self.open[record.exchange].complete = msgspec.json.decode(record.payload, type=RequestEnd).complete
+        self.open[record.exchange].complete = msgspec.json.decode(
+            record.payload, type=RequestEnd
+        ).complete
         return self._begin(self.open[record.exchange])[1]
 
     def _on_response(self, record: Record, start: Position) -> list[Event]:
@@ -339,7 +399,9 @@ class Assembler:
         return self._end(record.exchange, self.open[record.exchange], record.t_ns, end)
 
     def _begin(self, exchange: OpenExchange) -> tuple[AnyCapture, list[Event]]:
-        """Find the session of a request that is complete as far as it will be, and make its first events."""
+        """Find the session of a request that is complete as far as it will be, and make its first
+        events.
+        """
         if exchange.capture is not None:
             return exchange.capture, []
         head, wire = exchange.head, bytes(exchange.body)
@@ -378,52 +440,75 @@ class Assembler:
         is_stdio = head.method == STDIO
         dialect = capture.dialect if is_stdio else by_path(head.method, head.target)
         coding = None if is_stdio else CODING
-        connection = MessageCapture.switched(capture, dialect, earlier.sent if earlier else (), coding=coding)
+        connection = MessageCapture.switched(
+            capture, dialect, earlier.sent if earlier else (), coding=coding
+        )
         begin = partial(self._begin_turn, exchange)
-        return WebSocketCapture(connection, dialect, head.headers, self._redactor, begin, capture, is_stdio=is_stdio)
+        return WebSocketCapture(
+            connection, dialect, head.headers, self._redactor, begin, capture, is_stdio=is_stdio
+        )
 
     def _begin_turn(
-        self, exchange: OpenExchange, t_ns: int, number: int, payload: bytes, complete: bool, stream_id: str | None
+        self,
+        exchange: OpenExchange,
+        t_ns: int,
+        number: int,
+        payload: bytes,
+        complete: bool,
+        stream_id: str | None,
     ) -> OpenTurn:
         """Begin the exchange of a request over WebSocket: its session, and its first events.
 
-        All its ids hang on the connection and the number, so that it is the same exchange when it is fed again.
+        All its ids hang on the connection and the number, so that it is the same exchange when it
+        is fed again.
         """
         head = turn_head(exchange.head, max(0, t_ns - exchange.started_ns), number)
-        if head.exchange_id in self._late:  # it takes its messages nevertheless: they are of nothing else
+        # it takes its messages nevertheless: they are of nothing else
+        if head.exchange_id in self._late:
             late = MessageCapture(head.session_id, head.exchange_id, dialect_of(head), t_ns)
             self._diverted[head.exchange_id] = None
             return OpenTurn(late, [], lambda: None)
         earlier = self._find_request(head.exchange_id)
         body = body_of(earlier, head, payload, self._redactor, complete=complete)
         dialect = dialect_of(head)
-        grouping = msgspec.structs.replace(grouped(head, body, self._redactor), attempt=None)  # of the connection
+        # of the connection
+        grouping = msgspec.structs.replace(grouped(head, body, self._redactor), attempt=None)
         if complete and not body.undecoded:
             grouping = by_history(grouping, dialect.name, head, body.raw)
         session_id, session = self._session(head, grouping, exchange.session_id)
         row = exchange_row(session_id, self._recorder_id, dialect.name, head, grouping)
         before = earlier.sent if earlier else ()
-        capture = MessageCapture(session_id, head.exchange_id, dialect, t_ns, row_root(row), sent_before=before)
-        stream = None if stream_id is None else self._redactor.redact(stream_id.encode()).body.decode()
+        capture = MessageCapture(
+            session_id, head.exchange_id, dialect, t_ns, row_root(row), sent_before=before
+        )
+        stream = (
+            None if stream_id is None else self._redactor.redact(stream_id.encode()).body.decode()
+        )
         turn = WebSocketTurn(exchange.head.exchange_id, number, stream)
         events = request_events(capture, head, body, earlier, complete=complete, turn=turn)
         self.batch.add_rows(session)
         self._turns.append(row)
         history = grouping.history
-        return OpenTurn(capture, events, lambda: None if history is None else self.batch.awaited.append(history))
+        return OpenTurn(
+            capture, events, lambda: None if history is None else self.batch.awaited.append(history)
+        )
 
     def _restore(self, head: RequestHead, imported: Imported, row: Exchange) -> ImportedExchange:
         """Begin an exchange that another log had: with new ids, else unchanged."""
-        row = msgspec.structs.replace(row, session_id=imported.session.session_id, exchange_id=head.exchange_id)
+        row = msgspec.structs.replace(
+            row, session_id=imported.session.session_id, exchange_id=head.exchange_id
+        )
         self.batch.add_rows(imported.session, row)
         return ImportedExchange(row)
 
     def _session(
         self, head: RequestHead, grouping: Grouping, otherwise: str | None = None
     ) -> tuple[str, Session | None]:
-        """Return the session id of a request, and its row if it may be new: the log accepts the same row again.
+        """Return the session id of a request, and its row if it may be new: the log accepts the
+        same row again.
 
-        A request that names none, and continues none that the log has, is of the session `otherwise`, if there is one.
+        A request that names none, and continues none that the log has, is of the session
+        `otherwise`, if there is one.
         """
         if head.imported is not None:
             return head.imported.session.session_id, head.imported.session
@@ -433,8 +518,12 @@ class Assembler:
         if otherwise is not None and grouping.source in (NEW, HISTORY, PREVIOUS_RESPONSE):
             return otherwise, None
         name = grouping.name or own_name(head, grouping)
-        labels = head.labels if isinstance(head.labels, str) else labels_of(owner_in(head.attribution))
-        return head.session_id, Session(head.session_id, head.started_ns, name, grouping.source, labels, "live")
+        labels = (
+            head.labels if isinstance(head.labels, str) else labels_of(owner_in(head.attribution))
+        )
+        return head.session_id, Session(
+            head.session_id, head.started_ns, name, grouping.source, labels, "live"
+        )
 
 
 _MEANING: dict[int, Callable[[Assembler, Record, Position], list[Event]]] = {

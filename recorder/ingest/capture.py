@@ -1,11 +1,12 @@
 """An exchange as events: the one place where bytes become rows of the log.
 
-A pure function of its input in order: the request, the response head, each chunk with its time, the end. The same input
-gives the same events with the same hashes; recovery after a crash is just that. It knows no clock, no file and no
-database.
+A pure function of its input in order: the request, the response head, each chunk with its time, the
+end. The same input gives the same events with the same hashes; recovery after a crash is just that.
+It knows no clock, no file and no database.
 
-The invariant: the `raw` of an exchange's body events (`recorder.model.events.BODY_KINDS`), in order of `pos`, is the
-decoded response body, byte for byte. If it cannot be decoded, `end` reports it: `lossless` is false.
+The invariant: the `raw` of an exchange's body events (`recorder.model.events.BODY_KINDS`), in order
+of `pos`, is the decoded response body, byte for byte. If it cannot be decoded, `end` reports it:
+`lossless` is false.
 """
 
 from __future__ import annotations
@@ -43,8 +44,10 @@ from recorder.wire.framing.json_array import begins_array
 from recorder.wire.framing.sse import BOM, FRAME_LIMIT, Piece, begins_stream
 from recorder.wire.spoken import SpokenDialect
 
-KEYS_LIMIT = 16 * 2**20  # the largest block whose keys are read: above any image that a provider sends in one event
-READS_PART = 8192  # reads a `reads` event: about 150 KB of JSON, and a bound on what is held in memory
+# the largest block whose keys are read: above any image that a provider sends in one event
+KEYS_LIMIT = 16 * 2**20
+# reads a `reads` event: about 150 KB of JSON, and a bound on what is held in memory
+READS_PART = 8192
 
 _READS = 2 * READS_PART  # numbers
 _NO_KEYS = Keys()
@@ -62,10 +65,15 @@ class Capture:
     """The events of one exchange, from its first byte to its end."""
 
     def __init__(
-        self, session_id: str, exchange_id: str, dialect: Dialect, started_ns: int, first: bytes | None = None
+        self,
+        session_id: str,
+        exchange_id: str,
+        dialect: Dialect,
+        started_ns: int,
+        first: bytes | None = None,
     ) -> None:
-        """`started_ns` is the monotonic time that all times of the exchange are relative to; `first` is the hash that
-        its first event is chained to: that of its row, if it is known.
+        """`started_ns` is the monotonic time that all times of the exchange are relative to;
+        `first` is the hash that its first event is chained to: that of its row, if it is known.
         """
         self._ids = (session_id, exchange_id)
         self._dialect = dialect
@@ -77,7 +85,9 @@ class Capture:
         self._decoder = Decoder(None)
         self._framing: Framing = SSE  # of a response that has a splitter
         self._splitter: Splitter | None = None
-        self._opening: bytes | None = None  # of a body that may be a stream by another type: SDKs read it
+        self._opening: bytes | None = (
+            None  # of a body that may be a stream by another type: SDKs read it
+        )
         self._may_be_array = False
         self._undecoded: str | None = None
         self._is_plain = False  # from now on the body is what was on the wire
@@ -100,7 +110,9 @@ class Capture:
 
     @classmethod
     def after(cls, last: Event) -> Capture:
-        """Return a capture that continues after the last event in the log, and knows nothing of what came before."""
+        """Return a capture that continues after the last event in the log, and knows nothing of
+        what came before.
+        """
         capture = cls(last.session_id, last.exchange_id, by_name("other"), 0)
         capture._pos, capture._hash = last.pos + 1, last.hash
         return capture
@@ -116,8 +128,10 @@ class Capture:
         redactions: Mapping[str, int] | None = None,
         websocket: WebSocketTurn | msgspec.UnsetType = msgspec.UNSET,
     ) -> list[Event]:
-        """Return the events of a request: its head, and its decoded body. `wire` is the body as it was sent, or as it
-        is recorded if `redactions` counts what was removed from it.
+        """Return the events of a request: its head, and its decoded body.
+
+        `wire` is the body as it was sent, or as it is recorded if `redactions` counts what was
+        removed from it.
         """
         record = RequestRecord(
             method=head.method,
@@ -154,13 +168,16 @@ class Capture:
     def after_request(self) -> Capture:
         """Return a capture of the same exchange as it was after its request."""
         capture = Capture(*self._ids, self._dialect, self._started_ns)
-        capture._pos, capture._hash, capture._request_complete = capture._request_end = self._request_end
+        capture._pos, capture._hash, capture._request_complete = capture._request_end = (
+            self._request_end
+        )
         capture._conclusion.ask(*self._conclusion.asked)
         return capture
 
     def response(self, t_ns: int, head: ResponseHead) -> list[Event]:
-        """Return the event of a response head. It decides how the body is decoded and framed; of a known API, its first
-        bytes too.
+        """Return the event of a response head.
+
+        It decides how the body is decoded and framed; of a known API, its first bytes too.
         """
         headers = {name.lower(): value for name, value in head.headers}
         content_type = headers.get("content-type")
@@ -171,7 +188,10 @@ class Capture:
         self._decoder = Decoder(headers.get("content-encoding"), sniff=is_text)
         is_array = framing is JSON_ARRAY  # if it begins as one
         self._frame_by(None if is_array else framing)
-        if framing is not None and (spoken := answered_in(self._dialect, framing.name)) is not self._dialect:
+        if (
+            framing is not None
+            and (spoken := answered_in(self._dialect, framing.name)) is not self._dialect
+        ):
             self._dialect, self._spoken = spoken, SpokenDialect(spoken)
             self._conclusion.read_as(spoken)
         is_known = self._dialect is not by_name("other")
@@ -202,11 +222,15 @@ class Capture:
         return events
 
     def common(self, t_ns: int, data: bytes) -> Event | None:
-        """Return the event of a read that is one frame as most are: what `chunk` does, with fewer calls. Return None
-        for any other read, which is left to `chunk`.
+        """Return the event of a read that is one frame as most are: what `chunk` does, with fewer
+        calls. Return None for any other read, which is left to `chunk`.
         """
         splitter, reads = self._splitter, self._reads
-        fields = splitter.common(data) if self._is_plain and splitter is not None and len(reads) < _READS else None
+        fields = (
+            splitter.common(data)
+            if self._is_plain and splitter is not None and len(reads) < _READS
+            else None
+        )
         if fields is None:
             return None
         keys = self._dialect.keys(data, fields)
@@ -226,14 +250,31 @@ class Capture:
         self._conclusion.add("frame", type, index, data)
         pos = self._pos
         self._pos = pos + 1
-        hash = link(self._hash, pos, "frame", t_ns, type, number, item_id, index, data, start, length)
+        hash = link(
+            self._hash, pos, "frame", t_ns, type, number, item_id, index, data, start, length
+        )
         self._hash = hash
         ids = self._ids
-        return Event(ids[0], ids[1], pos, "frame", t_ns, type, number, item_id, index, data, start, length, hash)
+        return Event(
+            ids[0],
+            ids[1],
+            pos,
+            "frame",
+            t_ns,
+            type,
+            number,
+            item_id,
+            index,
+            data,
+            start,
+            length,
+            hash,
+        )
 
     def gap(self, gap: GapRecord) -> list[Event]:
-        """Return the events of a gap: bytes that were received and not kept. What follows is framed from its
-        beginning, and not decoded if it was coded.
+        """Return the events of a gap: bytes that were received and not kept.
+
+        What follows is framed from its beginning, and not decoded if it was coded.
         """
         events: list[Event] = []
         if gap.of == "response":
@@ -251,7 +292,9 @@ class Capture:
         gap = msgspec.structs.replace(gap, from_ns=gap.from_ns - start, to_ns=gap.to_ns - start)
         return [*events, self._event("gap", gap.to_ns, _encode(gap))]
 
-    def end(self, t_ns: int, end: ExchangeEnd, close: CloseRecord | msgspec.UnsetType = msgspec.UNSET) -> list[Event]:
+    def end(
+        self, t_ns: int, end: ExchangeEnd, close: CloseRecord | msgspec.UnsetType = msgspec.UNSET
+    ) -> list[Event]:
         """Return the last events of the exchange, however it ended."""
         events: list[Event] = []
         self._flush(events, end.outcome)
@@ -278,7 +321,10 @@ class Capture:
         return [*events, self._event("end", self._since(t_ns), _encode(record))]
 
     def break_off(self, t_ns: int, gap: GapRecord, end: ExchangeEnd) -> list[Event]:
-        """End with a gap. Bytes that are still buffered come before it as they are: to read them may be what fails."""
+        """End with a gap.
+
+        Bytes that are still buffered come before it as they are: to read them may be what fails.
+        """
         held, self._splitter = self._splitter.rest if self._splitter else b"", None
         events = [self._event("tail", self._t_ns, held)] if held else []
         return [*events, *self.gap(gap), *self.end(t_ns, end)]
@@ -288,7 +334,10 @@ class Capture:
         return self._event("note", t_ns, raw)
 
     def _is_lossless(self, outcome: Outcome) -> bool:
-        """Return whether all that came is recorded. A recorder that was killed may have owed a gap."""
+        """Return whether all that came is recorded.
+
+        A recorder that was killed may have owed a gap.
+        """
         known = outcome != "recorder_crash" and self._request_complete
         return known and not self._gap_chunks and self._undecoded is None
 
@@ -298,9 +347,14 @@ class Capture:
             return "error_status"
         if self._conclusion.verdict is not None:
             return self._conclusion.verdict
-        if outcome != "eof" and outcome != "client_done":  # as `WHOLE` has it, in the words of a type checker
+        # as `WHOLE` has it, in the words of a type checker
+        if outcome != "eof" and outcome != "client_done":
             return outcome
-        is_cut = self._splitter is not None and self._dialect.needs_terminal and not self._conclusion.is_endless
+        is_cut = (
+            self._splitter is not None
+            and self._dialect.needs_terminal
+            and not self._conclusion.is_endless
+        )
         return "incomplete" if is_cut else "completed"
 
     def _take(self, data: bytes, events: list[Event]) -> None:
@@ -329,7 +383,9 @@ class Capture:
             events.append(self._event("body", self._t_ns, data[start : start + FRAME_LIMIT], keys))
 
     def _flush(self, events: list[Event], outcome: Outcome) -> None:
-        """Add what decoder and splitter still buffer, when nothing more comes that would complete it."""
+        """Add what decoder and splitter still buffer, when nothing more comes that would complete
+        it.
+        """
         if self._undecoded is not None:
             return
         try:
@@ -347,7 +403,9 @@ class Capture:
         self._keep(error.rest, events)
 
     def _leave_out(self, events: list[Event]) -> None:
-        """Keep what comes after the coding of the body: bytes that were received, and that no client hands on."""
+        """Keep what comes after the coding of the body: bytes that were received, and that no
+        client hands on.
+        """
         left_out = bytes(self._decoder.left_out)
         if left_out:
             self._decoder.left_out.clear()
@@ -399,7 +457,8 @@ class Capture:
                 del self._parts[1:]  # too long to be read: its `event:` line must do
             return _NO_KEYS
         block = b"".join(self._parts)
-        if self._framing is SSE and self._body_bytes + len(piece.raw) == len(block):  # the first of the stream
+        # the first of the stream
+        if self._framing is SSE and self._body_bytes + len(piece.raw) == len(block):
             block = block.removeprefix(BOM)
         self._parts.clear()
         keys = self._dialect.keys.of_fields(block, self._framing.fields(block))
@@ -438,4 +497,18 @@ class Capture:
         hash = link(self._hash, pos, kind, t_ns, type, number, item_id, index, raw, start, length)
         self._hash = hash
         session_id, exchange_id = self._ids
-        return Event(session_id, exchange_id, pos, kind, t_ns, type, number, item_id, index, raw, start, length, hash)
+        return Event(
+            session_id,
+            exchange_id,
+            pos,
+            kind,
+            t_ns,
+            type,
+            number,
+            item_id,
+            index,
+            raw,
+            start,
+            length,
+            hash,
+        )

@@ -1,15 +1,16 @@
 """Journal → Capture → store: the only way into the log, and the only writer of it.
 
-One ingester per journal, a process beside the proxy (`recorder.commands.serving.ingester`): a slow, locked,
-full or absent database only makes the journal longer. Its place in the journal is committed in the same transaction as
-the events, so a crash at any point resumes exactly there; what was committed twice is refused as a repeat by the log
-itself. Recovery of a recorder that was killed is this same code, started again.
+One ingester per journal, a process beside the proxy (`recorder.commands.serving.ingester`): a slow,
+locked, full or absent database only makes the journal longer. Its place in the journal is committed
+in the same transaction as the events, so a crash at any point resumes exactly there; what was
+committed twice is refused as a repeat by the log itself. Recovery of a recorder that was killed is
+this same code, started again.
 
-What the place means: every exchange that is still open began at it or after it. `Capture` holds state that cannot be
-written down (a decompressor's, a digest's), so an open exchange is fed again from its beginning. So that one long
-stream does not keep the whole journal, its records are carried over into a separate file when the place is
-`CARRY_SEGMENTS` behind. The records of open exchanges are read once more to be carried over, fed again, or moved into a
-file.
+What the place means: every exchange that is still open began at it or after it. `Capture` holds
+state that cannot be written down (a decompressor's, a digest's), so an open exchange is fed again
+from its beginning. So that one long stream does not keep the whole journal, its records are carried
+over into a separate file when the place is `CARRY_SEGMENTS` behind. The records of open exchanges
+are read once more to be carried over, fed again, or moved into a file.
 """
 
 from __future__ import annotations
@@ -69,10 +70,12 @@ from recorder.wire.redaction.bodies import BY_SHAPE, Redactor
 log = logging.getLogger(__name__)
 
 BATCH_BYTES = 4 * 2**20  # of journal a commit: beyond that larger commits are no faster
-QUIET_S, BUSY_S = 0.025, 0.25  # between commits: events are visible soon, but interleaved streams share one commit
+# between commits: events are visible soon, but interleaved streams share one commit
+QUIET_S, BUSY_S = 0.025, 0.25
 QUIET_BYTES = 64 * 1024  # a batch under this is quiet
 COMMIT_BYTES = 16 * 2**20  # of events: a few compressed records may be a great many bytes
-CARRY_SEGMENTS = 4  # how far behind the place may fall: half of what the journal may hold, a few seconds of work
+# how far behind the place may fall: half of what the journal may hold, a few seconds of work
+CARRY_SEGMENTS = 4
 
 
 _payload = attrgetter("payload")
@@ -91,8 +94,10 @@ class Ingester:
         carry_segments: int | None = None,
         carried: Callable[[Path], None] = lambda _: None,
     ) -> None:
-        """`carry_segments` replaces `CARRY_SEGMENTS`. `carried` is called with each file of carried records before that
-        takes the place of segments; if it raises `OSError`, these stay.
+        """`carry_segments` replaces `CARRY_SEGMENTS`.
+
+        `carried` is called with each file of carried records before that takes the place of
+        segments; if it raises `OSError`, these stay.
         """
         self._store, self._directory, self._pause = store, directory, pause
         self._carry_segments, self._carried = carry_segments, carried
@@ -100,7 +105,9 @@ class Ingester:
         self._recorder_id, self._records = directory.name, JournalRecordSource(directory)
         self._heartbeat = Heartbeat(store, directory.name)
         self._recent = RecentEvents()
-        late, offset = self._retry(lambda: (late_exchanges(store, self._recorder_id), store.offset(self._recorder_id)))
+        late, offset = self._retry(
+            lambda: (late_exchanges(store, self._recorder_id), store.offset(self._recorder_id))
+        )
         find_request = partial(request_in_store, store, self._retry) if offset else no_request
         self._assembler = Assembler(
             self._recorder_id,
@@ -126,10 +133,14 @@ class Ingester:
         return self._records.place
 
     def step(self, *, writer_is_dead: bool = False) -> int:
-        """Ingest and commit what the journal holds now, up to `BATCH_BYTES`. Returns how many bytes that was."""
+        """Ingest and commit what the journal holds now, up to `BATCH_BYTES`.
+
+        Returns how many bytes that was.
+        """
         records = self._reader.read(BATCH_BYTES, writer_is_dead=writer_is_dead)
         if self._report_damage() and records:
-            self._position = begin(records[0])  # what is committed or carried over from now on has the damage
+            # what is committed or carried over from now on has the damage
+            self._position = begin(records[0])
         feed = self._assembler.feed
         for record in records:
             if record.mark in FROM_CLIENTS:
@@ -139,7 +150,8 @@ class Ingester:
             if self._assembler.batch.size_bytes > COMMIT_BYTES:
                 self._commit()
         if records or self._reader.position.segment > self._position.segment:
-            self._position = self._reader.position  # past the end of a segment, too: then it can be deleted
+            # past the end of a segment, too: then it can be deleted
+            self._position = self._reader.position
             self._commit()
         self._scrubber.scrub(self._records.place, self._assembler.open)
         return sum(map(len, map(_payload, records)), HEADER.size * len(records))
@@ -161,7 +173,8 @@ class Ingester:
     def run(self) -> None:
         """Ingest until `pause` returns True. What the journal holds then is left to `recover_one`.
 
-        Raises `Stopped` if the database refuses then; this ingester is of no use any more, the journal is as it was.
+        Raises `Stopped` if the database refuses then; this ingester is of no use any more, the
+        journal is as it was.
         """
         while not self._pause(self._interval(size := self.step())):
             self._store.tidy()
@@ -191,13 +204,21 @@ class Ingester:
         self.end_in_log()
 
     def end_in_log(self) -> None:
-        """End what is open where the log has it. What its recorder still brings of it is counted then."""
+        """End what is open where the log has it.
+
+        What its recorder still brings of it is counted then.
+        """
         self._retry(lambda: end_open(self._store, self._recorder_id))
 
     def leave_segment(self) -> None:
-        """Go on after the newest segment, to which nothing is added, if it was read to its end and nothing is open."""
+        """Go on after the newest segment, to which nothing is added, if it was read to its end and
+        nothing is open.
+        """
         segment, offset = self._reader.position
-        if not self._assembler.open and offset == size_bytes(self._directory / segment_name(segment)) > 0:
+        if (
+            not self._assembler.open
+            and offset == size_bytes(self._directory / segment_name(segment)) > 0
+        ):
             self._reader.position = self._position = Position(segment + 1, 0)
             self._commit()
 
@@ -213,16 +234,20 @@ class Ingester:
         return QUIET_S if size < QUIET_BYTES else BUSY_S
 
     def _find_session(self, head: RequestHead, grouping: Grouping) -> str | None:
-        """Return the session that has a request already, or that its grouping names, or whose conversation it
-        continues.
+        """Return the session that has a request already, or that its grouping names, or whose
+        conversation it continues.
         """
         history, before = grouping.history, digests_before(grouping)
         awaited = self._assembler.batch.awaited
-        if grouping.source == PREVIOUS_RESPONSE or any(each.request_digest in before for each in awaited):
+        if grouping.source == PREVIOUS_RESPONSE or any(
+            each.request_digest in before for each in awaited
+        ):
             self._commit_before()  # that response, or the exchange before, may stand in this batch
         batch = self._assembler.batch
         for session in batch.sessions:
-            is_named = session.name == grouping.name and session.source in same_names(grouping.source)
+            is_named = session.name == grouping.name and session.source in same_names(
+                grouping.source
+            )
             if is_named and owner_of(session.labels) == owner_in(head.attribution):
                 return session.session_id
         found = self._continued(head, grouping)
@@ -231,24 +256,32 @@ class Ingester:
         )
         if certain is not None or history is None:
             return certain
-        if any(history.links or may_continue(history, each) for each in self._assembler.batch.awaited):
+        if any(
+            history.links or may_continue(history, each) for each in self._assembler.batch.awaited
+        ):
             self._commit_before()
             found = self._continued(head, grouping)
         linked = None
         if history.links:
-            linked = self._retry(partial(self._linked, history.links, owner_in(head.attribution)), only_reads=True)
+            linked = self._retry(
+                partial(self._linked, history.links, owner_in(head.attribution)), only_reads=True
+            )
         return found.certain or linked or found.likely
 
     def _continued(self, head: RequestHead, grouping: Grouping) -> Continued:
         batch = self._assembler.batch
-        return self._retry(lambda: session_in_store(self._store, head, grouping, batch), only_reads=True)
+        return self._retry(
+            lambda: session_in_store(self._store, head, grouping, batch), only_reads=True
+        )
 
     def _linked(self, links: Sequence[str], owner: str | None) -> str | None:
         return of_owner(self._store, self._store.session_of_links(links, HISTORY), owner)
 
-    def _session_of_open(self, before: set[str], owner: str | None, ids: Sequence[str]) -> str | None:
-        """Return the session of the one open exchange that a request of an owner continues; of several, the one that
-        has said one of its ids.
+    def _session_of_open(
+        self, before: set[str], owner: str | None, ids: Sequence[str]
+    ) -> str | None:
+        """Return the session of the one open exchange that a request of an owner continues; of
+        several, the one that has said one of its ids.
         """
         found = sessions_of_open(self._assembler.open.values(), before, owner)
         if len(found) > 1 and ids:
@@ -259,7 +292,9 @@ class Ingester:
     # -- the store, which may refuse
 
     def _commit_before(self) -> None:
-        """Commit the rows of earlier records while one is read: a failure is not a fault of that record."""
+        """Commit the rows of earlier records while one is read: a failure is not a fault of that
+        record.
+        """
         try:
             self._commit()
         except self._records.refusals:
@@ -269,11 +304,17 @@ class Ingester:
 
     def _commit(self) -> None:
         batch = self._assembler.take()
-        place = min((exchange.start for exchange in self._assembler.open.values()), default=self._position)
+        place = min(
+            (exchange.start for exchange in self._assembler.open.values()), default=self._position
+        )
         is_far = not self._records.writer_is_dead and self._position.segment - place.segment > (
             self._carry_segments or CARRY_SEGMENTS
         )
-        if is_far and is_worth_carrying(self._directory, place, self._records.place) and self._carry():
+        if (
+            is_far
+            and is_worth_carrying(self._directory, place, self._records.place)
+            and self._carry()
+        ):
             place = self._position
         try:
             self._write(batch, place)
@@ -281,10 +322,13 @@ class Ingester:
         except StoreConflictError:
             self._write_apart(batch)
             self._write(Batch(), place)
-            self._scrubber.committed(lambda number: False if number in self._assembler.open else None)
+            self._scrubber.committed(
+                lambda number: False if number in self._assembler.open else None
+            )
         self._records.place = place
         self._heartbeat.committed()
-        self._written = max(self._written, self._position)  # after a start, records come that the log had before
+        # after a start, records come that the log had before
+        self._written = max(self._written, self._position)
         write_ingested(self._directory, self._written, place)
         self._drop_before(place)
 
@@ -307,13 +351,15 @@ class Ingester:
             raise
 
     def _write_apart(self, batch: Batch) -> None:
-        """Write the exchanges of a batch one by one, and end one that contradicts the log where the log has it, with a
-        gap.
+        """Write the exchanges of a batch one by one, and end one that contradicts the log where the
+        log has it, with a gap.
         """
         numbers: dict[str, int] = {}
         for number, exchange in self._assembler.open.items():
             numbers.update(dict.fromkeys(exchange.exchange_ids, number))
-        for session_id, exchange_id in dict.fromkeys((event.session_id, event.exchange_id) for event in batch.events):
+        for session_id, exchange_id in dict.fromkeys(
+            (event.session_id, event.exchange_id) for event in batch.events
+        ):
             part = batch.of(exchange_id)
             try:
                 self._write(part, None)
@@ -325,8 +371,12 @@ class Ingester:
                 if numbers.get(exchange_id) in self._assembler.open:
                     self._assembler.reject(numbers[exchange_id], exchange_id, reason)
 
-    def _is_late(self, session_id: str, exchange_id: str, number: int | None, events: Sequence[Event]) -> bool:
-        """Return whether the log has ended an exchange without this recorder; then count and note what comes."""
+    def _is_late(
+        self, session_id: str, exchange_id: str, number: int | None, events: Sequence[Event]
+    ) -> bool:
+        """Return whether the log has ended an exchange without this recorder; then count and note
+        what comes.
+        """
         if any(event.kind == "note" for event in events):
             return False
         rest = self._retry(partial(late_counter, self._store, session_id, exchange_id))
@@ -349,8 +399,9 @@ class Ingester:
         return reason
 
     def _append(self, events: Sequence[Event], whole: Mapping[Key, Whole] = NOTHING) -> None:
-        """Append events, and the projections of exchanges in the same transaction as their ends. `whole` has all events
-        of some that end.
+        """Append events, and the projections of exchanges in the same transaction as their ends.
+
+        `whole` has all events of some that end.
         """
         is_new = self._store.append(events)
         ended = [key_of(event) for event in events if event.kind == "end"]
@@ -359,7 +410,8 @@ class Ingester:
     # -- the journal before the place
 
     def _carry(self) -> bool:
-        """Copy the records of open exchanges into a file that replaces all of the journal before `_position`.
+        """Copy the records of open exchanges into a file that replaces all of the journal before
+        `_position`.
 
         Returns whether it could: without room for it the journal stays as it is, and longer.
         """
@@ -375,15 +427,17 @@ class Ingester:
         return True
 
     def _records_of_open(self) -> Iterator[Record]:
-        """Yield the records to carry over: without request bodies that are in the log with the place, and with the
-        damage among them as gaps, because that part is never read again.
+        """Yield the records to carry over: without request bodies that are in the log with the
+        place, and with the damage among them as gaps, because that part is never read again.
         """
         seen = Counter[int]()
         for record in self._records.records_of_open(self._assembler.open, self._position):
             yield without_body(record) if self._assembler.has_request(record.exchange) else record
             seen[record.exchange] += 1
             for gap in self._assembler.open[record.exchange].lost_after(seen[record.exchange]):
-                yield record._replace(mark=Mark.GAP, t_ns=gap.to_ns, payload=msgspec.json.encode(gap))
+                yield record._replace(
+                    mark=Mark.GAP, t_ns=gap.to_ns, payload=msgspec.json.encode(gap)
+                )
 
     def _drop_before(self, place: Position) -> None:
         for number in segment_numbers(self._directory):
@@ -392,8 +446,17 @@ class Ingester:
         drop_carried(self._directory, but=place)
 
 
-def recover(store: Store, root: Path, pause: Pause, redactor: Redactor = BY_SHAPE, *, but: Path | None = None) -> int:
-    """Ingest what recorders that are dead left in their journals, `but` one. Returns how many there were.
+def recover(
+    store: Store,
+    root: Path,
+    pause: Pause,
+    redactor: Redactor = BY_SHAPE,
+    *,
+    but: Path | None = None,
+) -> int:
+    """Ingest what recorders that are dead left in their journals, `but` one.
+
+    Returns how many there were.
 
     A journal that cannot be read is named in the log and left as it is.
     """
@@ -403,15 +466,19 @@ def recover(store: Store, root: Path, pause: Pause, redactor: Redactor = BY_SHAP
             found += directory != but and recover_one(store, directory, pause, redactor)
         except (StoreError, Stopped):
             raise
-        except Exception as error:  # one journal that cannot be read must not keep others from being recorded
-            log.error("the journal %s is left as it is: %s: %s", directory, type(error).__name__, error)
+        except Exception as error:
+            # one journal that cannot be read must not keep others from being recorded
+            log.error(
+                "the journal %s is left as it is: %s: %s", directory, type(error).__name__, error
+            )
     end_forsaken(store, root, but)
     return found
 
 
 def recover_one(store: Store, directory: Path, pause: Pause, redactor: Redactor = BY_SHAPE) -> bool:
-    """Ingest one journal to its end, if its recorder is dead and no other process ingests it. Returns whether it was
-    so."""
+    """Ingest one journal to its end, if its recorder is dead and no other process ingests it.
+
+    Returns whether it was so."""
     with claimed_of_dead(directory) as mine:
         if mine:
             Ingester(store, directory, pause, redactor).finish()

@@ -1,15 +1,18 @@
-"""An exchange over WebSocket as events: a connection, or a turn on it; and which turns of a connection are open.
+"""An exchange over WebSocket as events: a connection, or a turn on it; and which turns of a
+connection are open.
 
-The sibling of `recorder.ingest.capture` for messages in the place of a body. The invariant is the same: the same input
-gives the same events with the same hashes. A message of the server is one `frame`, its payload exactly; one over
-`FRAME_LIMIT` is `part`s, of which only the last is shorter than the limit. So are the rows of a long `sent`.
+The sibling of `recorder.ingest.capture` for messages in the place of a body. The invariant is the
+same: the same input gives the same events with the same hashes. A message of the server is one
+`frame`, its payload exactly; one over `FRAME_LIMIT` is `part`s, of which only the last is shorter
+than the limit. So are the rows of a long `sent`.
 
 Rules of open turns:
 
-* A message of the server belongs to the turn with its response id, else to the oldest open turn with its `stream_id`,
-  else to the oldest open turn: one that is being answered before one that waits.
-* A response that begins and that no open turn waits for is of a turn that the server begins. It may continue one that
-  was steered: the message that did so is kept until then.
+* A message of the server belongs to the turn with its response id, else to the oldest open turn
+  with its `stream_id`, else to the oldest open turn: one that is being answered before one that
+  waits.
+* A response that begins and that no open turn waits for is of a turn that the server begins. It may
+  continue one that was steered: the message that did so is kept until then.
 """
 
 from __future__ import annotations
@@ -63,24 +66,35 @@ class MessageCapture(Capture):
         message_dialect: Dialect | None = None,
         sent_before: Iterable[bytes] = (),
     ) -> None:
-        """`message_dialect` is that of the messages, if it is another one than that of the exchange. `sent_before` is
-        the `raw` of the client's rows that the log has already: they stay, whatever is a secret now.
+        """`message_dialect` is that of the messages, if it is another one than that of the
+        exchange. `sent_before` is the `raw` of the client's rows that the log has already: they
+        stay, whatever is a secret now.
         """
         super().__init__(session_id, exchange_id, dialect, started_ns, first)
         self._keys_of = (message_dialect or dialect).keys.of_message
         self._sent_before = iter(sent_before)
         self._is_turn = True
-        self._now_ns = 0  # of the latest of both directions: their reads come in several rows, the times in order
+        # of the latest of both directions: their reads come in several rows, the times in order
+        self._now_ns = 0
         self._shapes = array("q")  # as numbers: many connections are open for an hour
         self._client_reads = array("q")
 
     @classmethod
     def switched(
-        cls, connection: Capture, dialect: Dialect, sent_before: Iterable[bytes], *, coding: str | None = CODING
+        cls,
+        connection: Capture,
+        dialect: Dialect,
+        sent_before: Iterable[bytes],
+        *,
+        coding: str | None = CODING,
     ) -> MessageCapture:
-        """Return the capture that takes the place of one whose request is over, with messages of that dialect."""
+        """Return the capture that takes the place of one whose request is over, with messages of
+        that dialect.
+        """
         ids, started_ns = connection._ids, connection._started_ns
-        capture = cls(*ids, connection._dialect, started_ns, message_dialect=dialect, sent_before=sent_before)
+        capture = cls(
+            *ids, connection._dialect, started_ns, message_dialect=dialect, sent_before=sent_before
+        )
         capture._pos, capture._hash = connection._pos, connection._hash
         capture._request_complete = connection._request_complete
         capture._decoder = Decoder(coding)
@@ -124,8 +138,12 @@ class MessageCapture(Capture):
         return self._keys_of(payload) if len(payload) <= KEYS_LIMIT else Keys()
 
     def heard(self, payload: bytes, keys: Keys) -> Keys:
-        """Read a turn as what its first messages are; return the keys of this one, which are `keys` by the path."""
-        is_wanted = self._spoken.is_open and keys.data_start is not None and len(payload) <= FRAME_LIMIT
+        """Read a turn as what its first messages are; return the keys of this one, which are `keys`
+        by the path.
+        """
+        is_wanted = (
+            self._spoken.is_open and keys.data_start is not None and len(payload) <= FRAME_LIMIT
+        )
         if is_wanted and self._spoken.hear(request_object(payload)):
             self._dialect = self._spoken.dialect
             self._keys_of = self._dialect.keys.of_message
@@ -143,7 +161,9 @@ class MessageCapture(Capture):
         return [self._event("part", t_ns, part, its) for part, its in _parts(payload, keys)]
 
     def sent(self, t_ns: int, payload: bytes, keys: Keys | None = None) -> list[Event]:
-        """Return the events of a message of the client, as redacted; without `keys`, of bytes that are none."""
+        """Return the events of a message of the client, as redacted; without `keys`, of bytes that
+        are none.
+        """
         before = self._sent_again()
         if before is not None:
             payload = before
@@ -151,7 +171,9 @@ class MessageCapture(Capture):
         keys = keys or Keys(type=UNDECODED)
         if len(payload) < FRAME_LIMIT:
             return [self._event("sent", self._since(t_ns), payload, keys)]
-        return [self._event("sent", self._since(t_ns), part, its) for part, its in _parts(payload, keys)]
+        return [
+            self._event("sent", self._since(t_ns), part, its) for part, its in _parts(payload, keys)
+        ]
 
     def _sent_again(self) -> bytes | None:
         """Return the next message or control frame of the client that the log has already."""
@@ -183,7 +205,9 @@ class MessageCapture(Capture):
         """Note why not all of it could be read, if there is a reason, and none is noted yet."""
         self._undecoded = self._undecoded or reason
 
-    def end(self, t_ns: int, end: ExchangeEnd, close: CloseRecord | msgspec.UnsetType = msgspec.UNSET) -> list[Event]:
+    def end(
+        self, t_ns: int, end: ExchangeEnd, close: CloseRecord | msgspec.UnsetType = msgspec.UNSET
+    ) -> list[Event]:
         """Return the last events, when the exchange is over one way or another."""
         events: list[Event] = []
         self._report_shapes(events)
@@ -202,7 +226,9 @@ class MessageCapture(Capture):
         if self._shapes:
             flat, self._shapes = self._shapes, array("q")
             columns = zip(flat[::4], flat[1::4], flat[2::4], flat[3::4], strict=True)
-            shapes: list[FrameShape] = [(t_ns, _SIDES[by], first, size) for t_ns, by, first, size in columns]
+            shapes: list[FrameShape] = [
+                (t_ns, _SIDES[by], first, size) for t_ns, by, first, size in columns
+            ]
             events.append(self._event("frames", self._now_ns, _encode(shapes)))
 
     def _report_reads(self, events: list[Event]) -> None:
@@ -226,7 +252,9 @@ def _pairs(reads: Sequence[int]) -> list[tuple[int, int]]:
 
 
 def _parts(payload: bytes, keys: Keys) -> Iterator[tuple[bytes, Keys]]:
-    """Yield a long payload in parts, the keys with the last, which may be empty: it is shorter than the others."""
+    """Yield a long payload in parts, the keys with the last, which may be empty: it is shorter than
+    the others.
+    """
     unread = Keys(type=UNDECODED) if keys.type == UNDECODED and keys.data_start is None else Keys()
     whole = msgspec.structs.replace(keys, data_start=None, data_length=None)
     for start in range(0, len(payload) + 1, FRAME_LIMIT):
@@ -238,15 +266,18 @@ def _parts(payload: bytes, keys: Keys) -> Iterator[tuple[bytes, Keys]]:
 
 
 OPEN_TURNS = 256
-"""Turns of one connection that wait for their end: real ones have a handful of streams. Further requests stay with the
-connection, so that a client which only asks costs no memory without bound."""
+"""Turns of one connection that wait for their end: real ones have a handful of streams. Further
+requests stay with the connection, so that a client which only asks costs no memory without bound.
+"""
 
 STEERS = 16
-"""Messages that steer a response and have no successor yet: a connection has one for each stream. Of longer ones than
-`FRAME_LIMIT` the successor has no request, so that they take no memory."""
+"""Messages that steer a response and have no successor yet: a connection has one for each stream.
+Of longer ones than `FRAME_LIMIT` the successor has no request, so that they take no memory."""
 
 ENDED_RESPONSES = 256
-"""Ids of responses that have ended, so that what still comes for one is not taken for a part of the next turn."""
+"""Ids of responses that have ended, so that what still comes for one is not taken for a part of the
+next turn.
+"""
 
 NO_MESSAGE = Message("text", b"")  # in place of a request
 
@@ -265,8 +296,8 @@ class OpenTurn(msgspec.Struct, eq=False):
 
 
 SETUP_LIMIT = 2**20
-"""Bytes of the message that sets up a live session, which is kept for the request of each of its turns: the
-instructions and tools of agents have some tens of thousands."""
+"""Bytes of the message that sets up a live session, which is kept for the request of each of its
+turns: the instructions and tools of agents have some tens of thousands."""
 
 
 class OpenTurns:
@@ -317,8 +348,8 @@ class OpenTurns:
         return self._steers.pop(response_id or "", NO_MESSAGE)
 
     def is_unasked(self, ids: MessageIds) -> bool:
-        """Return whether a response that begins is of no open turn: all that may be meant have another one, or it
-        continues a response that was steered.
+        """Return whether a response that begins is of no open turn: all that may be meant have
+        another one, or it continues a response that was steered.
         """
         if ids.response_id is None or ids.response_id in self._ended_responses or self.is_full:
             return False
@@ -341,6 +372,7 @@ class OpenTurns:
             turns = of_stream or [turn for turn in turns if turn.stream_id is None]
         begun = [turn for turn in turns if turn.response_id is not None]
         waiting = [turn for turn in turns if turn.response_id is None]
-        # An id that is not known is that of a response that begins now; else it was changed on the way.
+        # An id that is not known is that of a response that begins now; else it was changed on the
+        # way.
         turns = begun + waiting if ids.response_id is None else waiting + begun
         return turns[0] if turns else None

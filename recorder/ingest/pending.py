@@ -2,14 +2,16 @@
 
 An exchange may be open with something in the place of a capture, as pure as that:
 
-* A record may be invalid for this version, or a fault of ours may raise on it. What came before it is in the log.
-  Everything after it is counted and digested up to the end of the exchange, and reported as one gap: received is what
-  is stored and what the gap counts.
-* The events of an export are lines instead of bytes. Kinds, times, positions and bytes stay as they were recorded,
-  whatever this version would make of the bytes. The ids are new, and so is the chain of hashes, which depends on them.
-* A recovery ends what a recorder has left open that seems to be gone. If the recorder comes back nevertheless, its
-  bytes come too late: only a note may follow an `end`. So they are counted, and the note has the counts. The same
-  records give the same note. The captures of the exchange go on to make the events that are counted.
+* A record may be invalid for this version, or a fault of ours may raise on it. What came before it
+  is in the log. Everything after it is counted and digested up to the end of the exchange, and
+  reported as one gap: received is what is stored and what the gap counts.
+* The events of an export are lines instead of bytes. Kinds, times, positions and bytes stay as they
+  were recorded, whatever this version would make of the bytes. The ids are new, and so is the chain
+  of hashes, which depends on them.
+* A recovery ends what a recorder has left open that seems to be gone. If the recorder comes back
+  nevertheless, its bytes come too late: only a note may follow an `end`. So they are counted, and
+  the note has the counts. The same records give the same note. The captures of the exchange go on
+  to make the events that are counted.
 """
 
 from __future__ import annotations
@@ -83,8 +85,14 @@ class LateRecordCounter:
     def note(self) -> list[Event]:
         """Return the note with the counts."""
         digest, ended = self._body.hexdigest(), self._ended
-        record = LateRecord(REASON, self._events, self._body_bytes, digest, ended.status if ended else None)
-        log.error("exchange %s: %d bytes came after the log had ended it", self._end.exchange_id, self._body_bytes)
+        record = LateRecord(
+            REASON, self._events, self._body_bytes, digest, ended.status if ended else None
+        )
+        log.error(
+            "exchange %s: %d bytes came after the log had ended it",
+            self._end.exchange_id,
+            self._body_bytes,
+        )
         return [Capture.after(self._end).note(self._end.t_ns, msgspec.json.encode(record))]
 
 
@@ -140,7 +148,10 @@ class ImportedExchange:
         return events
 
     def end(self, t_ns: int, end: ExchangeEnd) -> list[Event]:
-        """End the exchange. If no `end` was among its events it ends here: it is unknown what else was there."""
+        """End the exchange.
+
+        If no `end` was among its events it ends here: it is unknown what else was there.
+        """
         if self._ended:
             return []
         reason = end.error or "the export ends here"
@@ -148,7 +159,10 @@ class ImportedExchange:
         return self.break_off(now_ns, GapRecord("response", 1, 0, "", now_ns, now_ns, reason), end)
 
     def break_off(self, t_ns: int, gap: GapRecord, end: ExchangeEnd) -> list[Event]:
-        """End with a gap, because the rest cannot be read. After an end there is no place for that."""
+        """End with a gap, because the rest cannot be read.
+
+        After an end there is no place for that.
+        """
         return [] if self._ended else self._continued().break_off(t_ns, gap, end)
 
     def _continued(self) -> Capture:
@@ -174,15 +188,16 @@ class DamagedExchange:
         t_ns: int,
         reason: str,
     ) -> None:
-        """`capture` is as it was before the record that cannot be read; None if the log can have nothing of the
-        exchange.
+        """`capture` is as it was before the record that cannot be read; None if the log can have
+        nothing of the exchange.
         """
         self._capture, self._reason = capture, reason
         self._from_ns = self._to_ns = t_ns
         self._digest = sha256()
         self._has_digest = True
         self.chunks = self.size_bytes = 0
-        self.late: LateRecordCounter | None = None  # used in the end, if the log has ended the exchange already
+        # used in the end, if the log has ended the exchange already
+        self.late: LateRecordCounter | None = None
 
     def response(self, t_ns: int, head: ResponseHead) -> list[Event]:
         return []
@@ -195,11 +210,16 @@ class DamagedExchange:
         return []
 
     def client_chunk(self, t_ns: int, data: bytes) -> list[Event]:
-        """Count bytes of a client on a connection that was switched to WebSocket, with those of the server."""
+        """Count bytes of a client on a connection that was switched to WebSocket, with those of the
+        server.
+        """
         return self.chunk(t_ns, data)
 
     def gap(self, gap: GapRecord) -> list[Event]:
-        """Count a gap in the rest. Its bytes are not in the journal: then there is no digest of all of it."""
+        """Count a gap in the rest.
+
+        Its bytes are not in the journal: then there is no digest of all of it.
+        """
         if gap.of == "request":
             return self._capture.gap(gap) if self._capture is not None else []
         self._to_ns = gap.to_ns
@@ -212,7 +232,15 @@ class DamagedExchange:
         if self._capture is None:
             return []
         digest = self._digest.hexdigest() if self._has_digest and self.chunks else ""
-        gap = GapRecord("response", self.chunks, self.size_bytes, digest, self._from_ns, self._to_ns, self._reason)
+        gap = GapRecord(
+            "response",
+            self.chunks,
+            self.size_bytes,
+            digest,
+            self._from_ns,
+            self._to_ns,
+            self._reason,
+        )
         if self.late is not None and not isinstance(self._capture, WebSocketCapture):
             return self.late.break_off(gap)
         return self._capture.break_off(t_ns, gap, ExchangeEnd("recorder_crash", self._reason))
@@ -242,7 +270,8 @@ class OpenExchange(msgspec.Struct):
     last_ns: int = 0
     records: int = 0  # ingested so far
     begun: int | None = None  # how many of them came before the one with which `capture` began
-    lost: list[tuple[int, Gap]] = msgspec.field(default_factory=list)  # damage, and after how many records
+    # damage, and after how many records
+    lost: list[tuple[int, Gap]] = msgspec.field(default_factory=list)
 
     @property
     def exchange_ids(self) -> list[str]:
@@ -255,7 +284,11 @@ class OpenExchange(msgspec.Struct):
         """Return the marks of which records may be lost in a damaged stretch of the journal."""
         if self.capture is None:
             return [Mark.REQUEST_BODY]
-        return [Mark.CHUNK, Mark.CLIENT_CHUNK] if isinstance(self.capture, WebSocketCapture) else [Mark.CHUNK]
+        return (
+            [Mark.CHUNK, Mark.CLIENT_CHUNK]
+            if isinstance(self.capture, WebSocketCapture)
+            else [Mark.CHUNK]
+        )
 
     def lost_after(self, records: int) -> list[Gap]:
         """Return the damage that came after so many records."""
@@ -284,7 +317,9 @@ class RecordSource:
     """Exceptions for which no record is at fault: troubles of the machine, or of the owner."""
 
     def records(self, number: int, start: Position) -> Iterable[Record]:
-        """Yield the records of an exchange, from its first one on, which begins at or after `start`."""
+        """Yield the records of an exchange, from its first one on, which begins at or after
+        `start`.
+        """
         return ()
 
     def keep(self, name: str, session_id: str | None, records: Iterable[Record]) -> None:
@@ -298,7 +333,8 @@ class Batch(msgspec.Struct):
     exchanges: list[Exchange] = msgspec.field(default_factory=list)
     events: list[Event] = msgspec.field(default_factory=list)
     size_bytes: int = 0
-    awaited: list[Chain] = msgspec.field(default_factory=list)  # the requests of exchanges that end in this batch
+    # the requests of exchanges that end in this batch
+    awaited: list[Chain] = msgspec.field(default_factory=list)
 
     def add_rows(self, session: Session | None, *exchanges: Exchange) -> None:
         """Add rows that are not in it yet."""
@@ -326,7 +362,9 @@ class Batch(msgspec.Struct):
         )
 
 
-def exchange_row(session_id: str, recorder_id: str, api: str, head: RequestHead, grouping: Grouping) -> Exchange:
+def exchange_row(
+    session_id: str, recorder_id: str, api: str, head: RequestHead, grouping: Grouping
+) -> Exchange:
     """Return the row of a request."""
     return Exchange(
         session_id=session_id,

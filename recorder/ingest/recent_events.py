@@ -1,4 +1,5 @@
-"""The events of open exchanges that were written, in memory: one that ends is folded without a look at the log.
+"""The events of open exchanges that were written, in memory: one that ends is folded without a look
+at the log.
 
 Rules of this file:
 
@@ -20,8 +21,8 @@ from recorder.store.write.projector import Whole
 from recorder.wire.dialects import tells_targets
 
 LIMIT_BYTES = 32 * 2**20
-"""Some 50,000 small events, a thousand answers at once. To read an event back takes a fifth of what it takes to fold
-it: for a few long streams that is not worth more memory."""
+"""Some 50,000 small events, a thousand answers at once. To read an event back takes a fifth of what
+it takes to fold it: for a few long streams that is not worth more memory."""
 
 EVENT_BYTES = 450  # of an event besides its `raw`
 
@@ -30,7 +31,8 @@ class _OpenExchange(msgspec.Struct):
     exchange: Exchange
     events: list[Event] = msgspec.field(default_factory=list)
     size_bytes: int = 0
-    folding: Folding | None = None  # of a stream that has results for calls of others, which do not wait for its end
+    # of a stream that has results for calls of others, which do not wait for its end
+    folding: Folding | None = None
     told: int = 0  # of these results
 
 
@@ -42,8 +44,9 @@ class RecentEvents:
         self._size_bytes = 0
 
     def add(self, begun: Iterable[Exchange], events: Iterable[Event]) -> Mapping[Key, Whole]:
-        """Add exchanges and events that are written now. Return all of each exchange that ends with them, if all is
-        here.
+        """Add exchanges and events that are written now.
+
+        Return all of each exchange that ends with them, if all is here.
         """
         ended: dict[Key, Whole] = {}
         exchanges = {key_of(each): each for each in begun}
@@ -110,5 +113,6 @@ def _tell(exchange: _OpenExchange, event: Event) -> None:
         exchange.folding.apply(event)
     except MemoryError:
         raise
-    except Exception:  # a fault of this program, which is noted when the exchange ends and is projected
+    except Exception:
+        # a fault of this program, which is noted when the exchange ends and is projected
         exchange.folding = None

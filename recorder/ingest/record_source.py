@@ -19,7 +19,9 @@ READ_BYTES = 4 * 2**20  # at a time
 
 
 class JournalRecordSource(RecordSource):
-    """The journal of an ingester, which sets its place: open exchanges began there or later, or are carried to it."""
+    """The journal of an ingester, which sets its place: open exchanges began there or later, or are
+    carried to it.
+    """
 
     refusals = (StoreError, Stopped, Uncommitted, MemoryError)
 
@@ -31,8 +33,14 @@ class JournalRecordSource(RecordSource):
     def records(self, number: int, start: Position) -> Iterator[Record]:
         """Yield the records of an open exchange; there may be more by now than were ingested."""
         if start <= self.place:
-            yield from (record for record in read_carried(self._directory, self.place) if record.exchange == number)
-        yield from (record for record in self._from(max(start, self.place)) if record.exchange == number)
+            yield from (
+                record
+                for record in read_carried(self._directory, self.place)
+                if record.exchange == number
+            )
+        yield from (
+            record for record in self._from(max(start, self.place)) if record.exchange == number
+        )
 
     def records_of_open(self, numbers: Collection[int], until: Position) -> Iterator[Record]:
         """Yield the records of all open exchanges, as far as they were ingested."""
@@ -46,7 +54,9 @@ class JournalRecordSource(RecordSource):
                 yield record
 
     def _from(self, place: Position) -> Iterator[Record]:
-        return JournalReader(self._directory, place).records(READ_BYTES, writer_is_dead=self.writer_is_dead)
+        return JournalReader(self._directory, place).records(
+            READ_BYTES, writer_is_dead=self.writer_is_dead
+        )
 
     def keep(self, name: str, session_id: str | None, records: Iterable[Record]) -> None:
         file_name = f"{session_id or unreadable.UNKNOWN}.{name}.seg"
@@ -55,7 +65,9 @@ class JournalRecordSource(RecordSource):
     def keep_stretch(self, stretch: DamagedStretch) -> None:
         """Move a damaged part of a segment into a file."""
         file_name = f"{unreadable.UNKNOWN}.{self._directory.name}-{stretch.path.stem}-{stretch.offset}.damaged"
-        self._keep(f"{stretch.path} from byte {stretch.offset} on", file_name, unreadable.bytes_of(stretch))
+        self._keep(
+            f"{stretch.path} from byte {stretch.offset} on", file_name, unreadable.bytes_of(stretch)
+        )
 
     def _keep(self, name: str, file_name: str, pieces: Iterable[bytes]) -> None:
         """Put something aside before its segment is deleted, if there is room for it."""
@@ -68,4 +80,9 @@ class JournalRecordSource(RecordSource):
         if is_stored:
             log.error("%s is kept in %s", name, place)
         else:
-            log.error("%s is not kept: %s has reached %d MiB", name, place, unreadable.LIMIT_BYTES // 2**20)
+            log.error(
+                "%s is not kept: %s has reached %d MiB",
+                name,
+                place,
+                unreadable.LIMIT_BYTES // 2**20,
+            )

@@ -1,11 +1,12 @@
 """Exchanges that are open in the log, and whose end no journal has.
 
-A power cut takes what a journal had not brought to the disk, and the log may be ahead of what is left of it. If the
-disk of a machine is lost, its journal is lost too. Such an exchange ends after its last event in the log, with a gap
-before the end for an unknown number of bytes.
+A power cut takes what a journal had not brought to the disk, and the log may be ahead of what is
+left of it. If the disk of a machine is lost, its journal is lost too. Such an exchange ends after
+its last event in the log, with a gap before the end for an unknown number of bytes.
 
-The locks of a journal show whether a recorder on this machine lives. Of other machines a server knows when it last
-heard (`Heartbeat`), by its own clock; the time in which it was away itself does not count.
+The locks of a journal show whether a recorder on this machine lives. Of other machines a server
+knows when it last heard (`Heartbeat`), by its own clock; the time in which it was away itself does
+not count.
 """
 
 from __future__ import annotations
@@ -37,14 +38,21 @@ LOST = "what the journal had of it after this point is lost"
 _OPEN = Statement(
     f"SELECT session_id, exchange_id FROM exchanges WHERE recorder_id = :recorder_id AND NOT {has_ended('exchanges')}"
 )
-# Of a recorder whose segments are collected, the host is the URL of the bucket: its journal is elsewhere.
-_RECORDERS = Statement("SELECT recorder_id FROM ingest_offsets WHERE coalesce(host, '') NOT LIKE '%://%'")
+# Of a recorder whose segments are collected, the host is the URL of the bucket: its journal is
+# elsewhere.
+_RECORDERS = Statement(
+    "SELECT recorder_id FROM ingest_offsets WHERE coalesce(host, '') NOT LIKE '%://%'"
+)
 _END = Statement(select(events).where(of_exchange(events), IS_END))
 
 
-# A recorder that was never heard of may be about to commit for the first time: its newest exchange says how old it is.
+# A recorder that was never heard of may be about to commit for the first time: its newest exchange
+# says how old it is.
 def unfinished_sql(engine: str) -> str:
-    """Return the select whose rows are `Unfinished`. Only on a server: for a file, locks show who lives."""
+    """Return the select whose rows are `Unfinished`.
+
+    Only on a server: for a file, locks show who lives.
+    """
     silent_ns = FORMS[engine].silence_ns.format(heard="coalesce(max(o.seen_ns), max(x.started_ns))")
     return f"""
 SELECT x.recorder_id, max(o.host), count(*), {silent_ns}
@@ -55,7 +63,8 @@ GROUP BY x.recorder_id ORDER BY x.recorder_id
 
 
 _UNFINISHED = Statement(unfinished_sql)
-# Whoever commits a place waits for this row: what was heard of it does not change before it is over.
+# Whoever commits a place waits for this row: what was heard of it does not change before it is
+# over.
 _SILENCE = Statement(
     lambda engine: (
         f"SELECT {FORMS[engine].silence_ns.format(heard='coalesce(seen_ns, 0)')} FROM ingest_offsets "
@@ -74,8 +83,8 @@ class Unfinished(NamedTuple):
 
 
 def rest_of(store: Store, session_id: str, exchange_id: str, reason: str) -> Sequence[Event]:
-    """Return the events that end an exchange where the log has it: a gap and an `end`; none if it has ended. In a
-    transaction.
+    """Return the events that end an exchange where the log has it: a gap and an `end`; none if it
+    has ended. In a transaction.
     """
     last = store.last_event(session_id, exchange_id)
     if last is None or last.kind in ("end", "note"):
@@ -98,14 +107,18 @@ def end_forsaken(store: Store, root: Path, but: Path | None = None) -> None:
 
     `but` is the journal of a recorder that lives, and puts it back if it was deleted.
 
-    If the database is locked, the next recovery does it. Of a database on a server, other machines have journals.
+    If the database is locked, the next recovery does it. Of a database on a server, other machines
+    have journals.
     """
     if not address_of(store.url).is_local:
         return
     with suppress(StoreBusyError), store.transaction():
         journals = [root / name for (name,) in store.ask(_RECORDERS, {})]
         for recorder_id in [each.name for each in journals if each != but and not each.exists()]:
-            log.error("the journal of recorder %s is lost: what it had open ends where the log has it", recorder_id)
+            log.error(
+                "the journal of recorder %s is lost: what it had open ends where the log has it",
+                recorder_id,
+            )
             end_open(store, recorder_id)
             store.forget_offset(recorder_id)
 
@@ -117,12 +130,17 @@ def unfinished(store: Store) -> list[Unfinished]:
 
 
 def end_silent(store: Store, root: Path, after_ns: int) -> list[Unfinished]:
-    """End the open exchanges of recorders that gave the server no sign of life for so long, and that have no journal in
-    `root`.
+    """End the open exchanges of recorders that gave the server no sign of life for so long, and
+    that have no journal in `root`.
 
-    An exchange that somebody else ends or continues at this moment is left to them. Returns what was ended.
+    An exchange that somebody else ends or continues at this moment is left to them. Returns what
+    was ended.
     """
-    silent = [each for each in unfinished(store) if each.silent_ns > after_ns and not has_journal(root, each)]
+    silent = [
+        each
+        for each in unfinished(store)
+        if each.silent_ns > after_ns and not has_journal(root, each)
+    ]
     return [each for each in silent if _end_if_silent(store, each.recorder_id, after_ns)]
 
 
@@ -133,7 +151,10 @@ def has_journal(root: Path, each: Unfinished) -> bool:
 
 def _end_if_silent(store: Store, recorder_id: str, after_ns: int) -> bool:
     with suppress(StoreBusyError, StoreConflictError), store.transaction():
-        if any(silent_ns <= after_ns for (silent_ns,) in store.ask(_SILENCE, {"recorder_id": recorder_id})):
+        if any(
+            silent_ns <= after_ns
+            for (silent_ns,) in store.ask(_SILENCE, {"recorder_id": recorder_id})
+        ):
             return False
         log.error("recorder %s is gone: what it had open ends where the log has it", recorder_id)
         end_open(store, recorder_id)
@@ -142,14 +163,19 @@ def _end_if_silent(store: Store, recorder_id: str, after_ns: int) -> bool:
 
 
 def late_counter(store: Store, session_id: str, exchange_id: str) -> LateRecordCounter | None:
-    """Return a counter for the rest of an exchange that was ended here without its recorder. In a transaction.
+    """Return a counter for the rest of an exchange that was ended here without its recorder.
 
-    There is none for one that could not be read: that was counted to its end, whatever can be read of it now.
+    In a transaction.
+
+    There is none for one that could not be read: that was counted to its end, whatever can be read
+    of it now.
     """
     for row in store.ask(_END, {"session_id": session_id, "exchange_id": exchange_id}):
         end = Event(*row)
         record = msgspec.json.decode(end.raw, type=EndRecord)
-        if record.outcome == "recorder_crash" and not (record.error or "").startswith((UNREAD, UNREAD_REQUEST)):
+        if record.outcome == "recorder_crash" and not (record.error or "").startswith(
+            (UNREAD, UNREAD_REQUEST)
+        ):
             return LateRecordCounter(end)
     return None
 
@@ -157,8 +183,8 @@ def late_counter(store: Store, session_id: str, exchange_id: str) -> LateRecordC
 class Heartbeat:
     """A sign of life that an ingester leaves on a server in idle moments, for `end_silent`.
 
-    It is not a write into the log, and a file gets none: the locks of a journal show whether a recorder on this machine
-    lives.
+    It is not a write into the log, and a file gets none: the locks of a journal show whether a
+    recorder on this machine lives.
     """
 
     def __init__(self, store: Store, recorder_id: str) -> None:
@@ -170,7 +196,10 @@ class Heartbeat:
         self._due_s = max(self._due_s, time.monotonic() + HEARTBEAT_S)
 
     def rest(self) -> None:
-        """Leave a sign if it is time, when there is nothing to ingest. A server that is away gets the next one."""
+        """Leave a sign if it is time, when there is nothing to ingest.
+
+        A server that is away gets the next one.
+        """
         now_s = time.monotonic()
         if now_s >= self._due_s:
             self._due_s = now_s + HEARTBEAT_S

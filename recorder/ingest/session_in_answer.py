@@ -1,7 +1,8 @@
-"""The session that a provider makes, and names in its answer: the request that makes it is of that session, too.
+"""The session that a provider makes, and names in its answer: the request that makes it is of that
+session, too.
 
-Until the answer says the id, the records behind the request are held. The journal has them all the while, so that
-nothing is lost by it; the log gets them a moment later, as they are.
+Until the answer says the id, the records behind the request are held. The journal has them all the
+while, so that nothing is lost by it; the log gets them a moment later, as they are.
 """
 
 from __future__ import annotations
@@ -16,13 +17,16 @@ from recorder.wire.dialects.dialect import HostedSession
 from recorder.wire.dialects.json_values import request_object
 from recorder.wire.grouping.session import Grouping, by_answer
 
-HELD_LIMIT = 256 * 1024  # bytes of an answer: above any description of an agent that a session repeats
+# bytes of an answer: above any description of an agent that a session repeats
+HELD_LIMIT = 256 * 1024
 
 _OF_BODY = frozenset({Mark.REQUEST_BODY, Mark.BLANK})
 
 
 class SessionInAnswer:
-    """The records of a request that makes a session, from its end on, and what its answer says of that."""
+    """The records of a request that makes a session, from its end on, and what its answer says of
+    that.
+    """
 
     def __init__(self, head: RequestHead, hosted: HostedSession, started_ns: int) -> None:
         self._head, self._hosted = head, hosted
@@ -40,7 +44,10 @@ class SessionInAnswer:
         return not self._is_settled and record.mark not in _OF_BODY
 
     def hear(self, record: Record) -> list[Record]:
-        """Hold a record. Return all that are held with the one that says the id, or after which none can come."""
+        """Hold a record.
+
+        Return all that are held with the one that says the id, or after which none can come.
+        """
         self._held.append(record)
         try:
             for event in self._events(record):
@@ -66,12 +73,16 @@ class SessionInAnswer:
     def _events(self, record: Record) -> list[Event]:
         """Return the events of a part of the answer."""
         if record.mark == Mark.RESPONSE:
-            return self._capture.response(record.t_ns, msgspec.json.decode(record.payload, type=ResponseHead))
+            return self._capture.response(
+                record.t_ns, msgspec.json.decode(record.payload, type=ResponseHead)
+            )
         if record.mark == Mark.CHUNK:
             self._size_bytes += len(record.payload)
             return self._capture.chunk(record.t_ns, record.payload)
         if record.mark == Mark.END:
-            return self._capture.end(record.t_ns, msgspec.json.decode(record.payload, type=ExchangeEnd))
+            return self._capture.end(
+                record.t_ns, msgspec.json.decode(record.payload, type=ExchangeEnd)
+            )
         return []
 
     def _named_in(self, event: Event) -> str | None:
@@ -81,13 +92,16 @@ class SessionInAnswer:
             payload = event.raw[event.data_start : event.data_start + event.data_length]
         elif event.kind == "body":
             self._document += event.raw
-            is_whole = self._document.rstrip().endswith(b"}")  # perhaps: else it is not worth to be read
+            # perhaps: else it is not worth to be read
+            is_whole = self._document.rstrip().endswith(b"}")
             payload = self._document if is_whole else b""
         return self._hosted.id_in(request_object(payload))
 
 
 def session_in_answer(head: RequestHead, started_ns: int) -> SessionInAnswer | None:
-    """Return what hears the answer to a request, if that makes a session; an imported one has its session."""
+    """Return what hears the answer to a request, if that makes a session; an imported one has its
+    session.
+    """
     hosted = by_path(head.method, head.target).hosted
     if hosted is None or head.imported is not None:
         return None

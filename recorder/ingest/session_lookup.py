@@ -1,4 +1,6 @@
-"""The session of the log that a request belongs to, by its names or by its history, and its earlier record."""
+"""The session of the log that a request belongs to, by its names or by its history, and its earlier
+record.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,13 @@ from recorder.store.schema import events, exchanges, sessions, tables_of
 from recorder.store.sql import OF_EXCHANGE, Statement, columns_of, constant, of_exchange
 from recorder.store.write.retry import Retry
 from recorder.store.write.writer import Store
-from recorder.wire.grouping.history import LOOK_BACK_ANSWERS, Chain, broken_off, likeness, unanswered
+from recorder.wire.grouping.history import (
+    LOOK_BACK_ANSWERS,
+    Chain,
+    broken_off,
+    likeness,
+    unanswered,
+)
 from recorder.wire.grouping.session import FIELD, OF_DAY, Grouping
 from recorder.wire.request_body import LoggedRequest
 
@@ -32,24 +40,37 @@ PROBES_NS = 86_400 * 10**9
 GIVEN = ("path", "header", FIELD)  # the rules that find a name that the user gave
 
 _REQUEST = Statement(
-    select(events).where(of_exchange(events), events.c.kind == constant("request")).order_by(events.c.pos)
+    select(events)
+    .where(of_exchange(events), events.c.kind == constant("request"))
+    .order_by(events.c.pos)
 )
 SENT_ROWS = 64  # read at a time: an hour of a spoken conversation is some hundred megabytes
 _SENT = Statement(f"""SELECT {columns_of(events, "e")} FROM events AS e
 WHERE {OF_EXCHANGE} AND kind IN ('sent', 'control') AND pos > :pos ORDER BY pos LIMIT {SENT_ROWS}""")
 
 
-def session_in_store(store: Store, head: RequestHead, grouping: Grouping, batch: Batch) -> Continued:
-    """Return the id of the session that has an exchange already, that its grouping names, or whose conversation it
-    continues: one of its owner. Inside `store.looking()`; `batch` is what is still to be committed.
+def session_in_store(
+    store: Store, head: RequestHead, grouping: Grouping, batch: Batch
+) -> Continued:
+    """Return the id of the session that has an exchange already, that its grouping names, or whose
+    conversation it continues: one of its owner. Inside `store.looking()`; `batch` is what is still
+    to be committed.
     """
     sources = () if grouping.name is None else same_names(grouping.source)
-    found, *named = store.sessions_of(head.exchange_id, grouping.name or "", sources, owner_in(head.attribution))
+    found, *named = store.sessions_of(
+        head.exchange_id, grouping.name or "", sources, owner_in(head.attribution)
+    )
     if found is None and grouping.name is not None:
         if grouping.source == "previous_response_id":
-            found = of_owner(store, store.session_of_response(grouping.name), owner_in(head.attribution))
+            found = of_owner(
+                store, store.session_of_response(grouping.name), owner_in(head.attribution)
+            )
         found = found or next(filter(None, named), None)
-        if grouping.source in (PROBE, OF_DAY) and found and found < first_id(head.started_ns - PROBES_NS):
+        if (
+            grouping.source in (PROBE, OF_DAY)
+            and found
+            and found < first_id(head.started_ns - PROBES_NS)
+        ):
             found = None
     return Continued(found) if found else session_of_history(store, head, grouping, batch)
 
@@ -61,7 +82,9 @@ def of_owner(store: Store, session_id: str | None, owner: str | None) -> str | N
 
 
 def same_names(source: str) -> tuple[str, ...]:
-    """Return the rules whose names mean the same session: the path and a header both have names of the user."""
+    """Return the rules whose names mean the same session: the path and a header both have names of
+    the user.
+    """
     return GIVEN if source in GIVEN else (source,)
 
 
@@ -77,7 +100,9 @@ def request_in_store(store: Store, retry: Retry, exchange_id: str) -> LoggedRequ
     key, raws = retry(found)
     if not raws:
         return None
-    return LoggedRequest(msgspec.json.decode(raws[0], type=RequestRecord), raws, _sent(store, retry, key))
+    return LoggedRequest(
+        msgspec.json.decode(raws[0], type=RequestRecord), raws, _sent(store, retry, key)
+    )
 
 
 def _sent(store: Store, retry: Retry, key: Mapping[str, str]) -> Iterator[bytes]:
@@ -95,15 +120,16 @@ def _sent(store: Store, retry: Retry, key: Mapping[str, str]) -> Iterator[bytes]
 # -- by the history that a request repeats
 
 LOOK_BACK_NS = 7 * 86_400 * 10**9
-"""The age up to which a request may continue an exchange: a conversation rests over a weekend. Whoever asks the same
-later is more likely to run the same program again.
+"""The age up to which a request may continue an exchange: a conversation rests over a weekend.
+Whoever asks the same later is more likely to run the same program again.
 """
 
 RECENT = 64  # exchanges that share a digest with a request: programs ask the same over and over
 
 NO_DIGEST = ""  # in place of a look-up that a request has no use for
 
-_KEYS = [f"key_{number}" for number in range(4 * LOOK_BACK_ANSWERS + 2)]  # each answer has up to three, and broken off
+# each answer has up to three, and broken off
+_KEYS = [f"key_{number}" for number in range(4 * LOOK_BACK_ANSWERS + 2)]
 _BEFORE = [f"before_{number}" for number in range(LOOK_BACK_ANSWERS)]
 _history, _later = tables_of["history"], exchanges.alias()
 _is_named = _history.c.digest.in_([bindparam(name) for name in _KEYS])
@@ -123,7 +149,9 @@ _is_followed = (
     .where(_later.c.session_id == _some.c.session_id, _later.c.exchange_id > _some.c.exchange_id)
     .exists()
 )
-_labels = select(sessions.c.labels).where(sessions.c.session_id == _some.c.session_id).scalar_subquery()
+_labels = (
+    select(sessions.c.labels).where(sessions.c.session_id == _some.c.session_id).scalar_subquery()
+)
 _FOUND = Statement(select(*_some.c, _is_followed, _labels).order_by(_some.c.exchange_id.desc()))
 
 
@@ -137,15 +165,18 @@ class EarlierExchange(NamedTuple):
 
     @property
     def may_be_likely(self) -> bool:
-        """Return False if nothing but words is the same: those of a greeting or a refusal are said every day."""
+        """Return False if nothing but words is the same: those of a greeting or a refusal are said
+        every day.
+        """
         return self.strangeness == 0 or (self.strangeness == 1 and self.likeness > 0)
 
 
 class Continued(NamedTuple):
-    """The session of the exchange that a request continues, and the one that it does if nothing else is found.
+    """The session of the exchange that a request continues, and the one that it does if nothing
+    else is found.
 
-    `certain`: it repeats the messages and the answer, and no id says otherwise. `likely`: it repeats the answer alone,
-    or all but the answer.
+    `certain`: it repeats the messages and the answer, and no id says otherwise. `likely`: it
+    repeats the answer alone, or all but the answer.
     """
 
     certain: str | None = None
@@ -161,10 +192,13 @@ def digests_before(grouping: Grouping) -> set[str]:
     return before | {history.request_digest} if grouping.attempt else before
 
 
-def session_of_history(store: Store, head: RequestHead, grouping: Grouping, batch: Batch) -> Continued:
-    """Return the session of the exchange that a request continues: the one that has most of its messages, and of
-    several with equally many the one with its ids, with its model, tools and system prompt, or that no request has
-    continued. So two conversations with an equal beginning stay two.
+def session_of_history(
+    store: Store, head: RequestHead, grouping: Grouping, batch: Batch
+) -> Continued:
+    """Return the session of the exchange that a request continues: the one that has most of its
+    messages, and of several with equally many the one with its ids, with its model, tools and
+    system prompt, or that no request has continued. So two conversations with an equal beginning
+    stay two.
 
     `batch` is what is still to be committed. Inside `store.looking()`.
     """
@@ -175,7 +209,11 @@ def session_of_history(store: Store, head: RequestHead, grouping: Grouping, batc
     if grouping.attempt:
         failed = unanswered(history.request_digest)
         for each in candidates:
-            if each.row.digest == failed and each.row.about == history.about and not each.is_followed:
+            if (
+                each.row.digest == failed
+                and each.row.about == history.about
+                and not each.is_followed
+            ):
                 return Continued(each.row.session_id)
     exact = _exact(history, candidates)
     if exact is not None and exact.strangeness < 2:
@@ -185,13 +223,18 @@ def session_of_history(store: Store, head: RequestHead, grouping: Grouping, batc
     return Continued(likely=_by_answer(history, candidates) or _by_request(history, candidates))
 
 
-def _candidates(store: Store, head: RequestHead, history: Chain, batch: Batch) -> Iterator[EarlierExchange]:
+def _candidates(
+    store: Store, head: RequestHead, history: Chain, batch: Batch
+) -> Iterator[EarlierExchange]:
     """Yield the exchanges of the same owner that have a digest of the request, the newest first."""
     keys = [unanswered(history.request_digest)]
     for answer in history.answers:
         keys += [*answer.keys, broken_off(answer.before)]
     before = [answer.before for answer in history.answers]
-    values = {**dict.fromkeys((*_KEYS, *_BEFORE), NO_DIGEST), "since": first_id(head.started_ns - LOOK_BACK_NS)}
+    values = {
+        **dict.fromkeys((*_KEYS, *_BEFORE), NO_DIGEST),
+        "since": first_id(head.started_ns - LOOK_BACK_NS),
+    }
     values |= zip(_KEYS, keys, strict=False)
     values |= zip(_BEFORE, before, strict=False)
     latest = {exchange.session_id: exchange.exchange_id for exchange in batch.exchanges}
@@ -231,24 +274,34 @@ def _by_answer(history: Chain, candidates: Sequence[EarlierExchange]) -> str | N
 
 
 def _by_request(history: Chain, candidates: Sequence[EarlierExchange]) -> str | None:
-    """Return the one session whose request the request repeats, with an answer that the client put otherwise."""
+    """Return the one session whose request the request repeats, with an answer that the client put
+    otherwise.
+    """
     before = history.answers[0].before if history.answers else ""
     found = [each for each in candidates if before and each.row.request_digest == before]
     return _only(found, lambda each: (each.is_followed, -each.likeness))
 
 
-def _only(candidates: Sequence[EarlierExchange], order: Callable[[EarlierExchange], Any]) -> str | None:
+def _only(
+    candidates: Sequence[EarlierExchange], order: Callable[[EarlierExchange], Any]
+) -> str | None:
     """Return the session of the first candidates, if all of them are of one."""
     first = min(map(order, candidates), default=None)
     sessions = {each.row.session_id for each in candidates if order(each) == first}
     return sessions.pop() if len(sessions) == 1 else None
 
 
-def sessions_of_open(open: Iterable[OpenExchange], before: set[str], owner: str | None) -> set[str | None]:
-    """Return the sessions of an owner's open exchanges that a request may continue: clients may be quicker than the end
-    of a stream.
+def sessions_of_open(
+    open: Iterable[OpenExchange], before: set[str], owner: str | None
+) -> set[str | None]:
+    """Return the sessions of an owner's open exchanges that a request may continue: clients may be
+    quicker than the end of a stream.
     """
     theirs = [
-        exchange for exchange in open if owner_in(exchange.head.attribution) == owner and exchange.awaited is not None
+        exchange
+        for exchange in open
+        if owner_in(exchange.head.attribution) == owner and exchange.awaited is not None
     ]
-    return {each.session_id for each in theirs if each.awaited and each.awaited.request_digest in before}
+    return {
+        each.session_id for each in theirs if each.awaited and each.awaited.request_digest in before
+    }

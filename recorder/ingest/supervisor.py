@@ -1,12 +1,15 @@
-"""The ingester process beside a recorder: started again when it dies, until all of the journal is in the log.
+"""The ingester process beside a recorder: started again when it dies, until all of the journal is
+in the log.
 
 A recorder without a database has a shipper in its place.
 
 Rules of this file:
 
-* The process calls `main` of a module of `recorder.commands.serving`, see `recorder.program`. Its standard input is a
-  pipe from the recorder: when that closes, the recorder has ended and the journal is complete.
-* A thread waits for the process, so recorders with an event loop and without one supervise it in the same way.
+* The process calls `main` of a module of `recorder.commands.serving`, see `recorder.program`. Its
+  standard input is a pipe from the recorder: when that closes, the recorder has ended and the
+  journal is complete.
+* A thread waits for the process, so recorders with an event loop and without one supervise it in
+  the same way.
 """
 
 from __future__ import annotations
@@ -32,11 +35,15 @@ REFUSED = 1  # the exit code of an ingester whose database refuses for good
 
 
 class IngesterSupervisor:
-    """The supervisor of one journal's ingester. `last_end` is how the last process ended, None before that."""
+    """The supervisor of one journal's ingester.
+
+    `last_end` is how the last process ended, None before that.
+    """
 
     def __init__(self, into: URL | str, directory: Path, output: int | None = None) -> None:
-        """`into` is a database, or the URL to which segments are shipped. `output` is where the processes write, if not
-        to the streams of this one.
+        """`into` is a database, or the URL to which segments are shipped.
+
+        `output` is where the processes write, if not to the streams of this one.
         """
         self._output = output
         self._variables, self._directory = dict(os.environ), directory
@@ -63,12 +70,16 @@ class IngesterSupervisor:
         return process.pid if process is not None and process.returncode is None else None
 
     def start(self) -> None:
-        """Return when the first process runs, or could not be started: from then on a program may end at any time."""
+        """Return when the first process runs, or could not be started: from then on a program may
+        end at any time.
+        """
         self._thread.start()
         self._tried.wait()
 
     def finish(self, *, retry: bool = True) -> None:
-        """Let the ingester read the complete journal to its end; with `retry`, start another one if it fails."""
+        """Let the ingester read the complete journal to its end; with `retry`, start another one if
+        it fails.
+        """
         self._retries = retry
         self._finishing.set()
         self._signal()
@@ -78,14 +89,19 @@ class IngesterSupervisor:
         return self._ended.wait(timeout_s)
 
     def stop(self) -> None:
-        """Kill the process, so that nothing runs on after the recorder. The next start ingests the rest."""
+        """Kill the process, so that nothing runs on after the recorder.
+
+        The next start ingests the rest.
+        """
         self._is_stopped = True
         self._signal()
         self._thread.join()
 
     def _supervise(self) -> None:
         try:
-            while not self._is_stopped and not (self._finishing.is_set() and not self._directory.exists()):
+            while not self._is_stopped and not (
+                self._finishing.is_set() and not self._directory.exists()
+            ):
                 end = self._run()
                 if self._finishing.is_set():
                     if not self._retries:
@@ -94,7 +110,9 @@ class IngesterSupervisor:
                     continue
                 self.last_end = end
                 self.restarts += 1
-                log.error("the %s %s and is started again; the journal keeps what passes", self.name, end)
+                log.error(
+                    "the %s %s and is started again; the journal keeps what passes", self.name, end
+                )
                 self._finishing.wait(RESTART_S)
         finally:  # else `wait` would hang, and with it the end of the recorder
             self._ended.set()
@@ -110,7 +128,8 @@ class IngesterSupervisor:
                 stderr=self._output,
                 start_new_session=True,  # Ctrl-C is for the recorder, which ends in its own order
             )
-        except OSError as error:  # no descriptors or no memory left just now: clients must not notice
+        except OSError as error:
+            # no descriptors or no memory left just now: clients must not notice
             return f"could not be started ({error.strerror})"
         finally:
             self._tried.set()
@@ -124,7 +143,8 @@ class IngesterSupervisor:
     def _signal(self) -> None:
         """Pass on to the process that the recorder has ended, by closing the pipe, or kill it.
 
-        Called by both threads: after the flags are set, and after the process is there. One of them sees both.
+        Called by both threads: after the flags are set, and after the process is there. One of them
+        sees both.
         """
         process = self._process
         if process is None or process.returncode is not None:

@@ -1,23 +1,25 @@
-"""A connection that was switched to WebSocket, as events: of its own exchange, and of one for each turn on it.
+"""A connection that was switched to WebSocket, as events: of its own exchange, and of one for each
+turn on it.
 
-The sibling of `recorder.ingest.capture`, in whose place it is used from the response 101 on. As pure as that: what the
-journal has of both directions goes in, with its times. The same input in any batches gives the same events with the
-same hashes. The bytes are read by `recorder.wire.framing.websocket`; the dialect of the path says which messages are
-turns.
+The sibling of `recorder.ingest.capture`, in whose place it is used from the response 101 on. As
+pure as that: what the journal has of both directions goes in, with its times. The same input in any
+batches gives the same events with the same hashes. The bytes are read by
+`recorder.wire.framing.websocket`; the dialect of the path says which messages are turns.
 
 Rules of this file:
 
-* A message of the client of the dialect's `request_type` begins a turn. A message of the server belongs to one of the
-  open turns (`OpenTurns`). Further messages of the client are assigned in the same way. What fits none stays with the
-  connection.
-* A response that begins and that no open turn waits for is a turn, too: the server began it. Its request is the message
-  that steered the response which it continues, or nothing.
-* In a live session nothing need ask: the first message of the client since the turn before begins one, if it is of the
-  dialect's `opening_types`. Its request repeats the message that set the session up; all others are `sent` in it.
-* Nothing that either side sends raises. What cannot be read is kept as it is and flagged; of the client's direction
-  only as text, because a secret cannot be looked for in other bytes.
-* After a gap nothing of that direction can be framed any more: a frame says how long it is, and nothing says where
-  another one begins.
+* A message of the client of the dialect's `request_type` begins a turn. A message of the server
+  belongs to one of the open turns (`OpenTurns`). Further messages of the client are assigned in the
+  same way. What fits none stays with the connection.
+* A response that begins and that no open turn waits for is a turn, too: the server began it. Its
+  request is the message that steered the response which it continues, or nothing.
+* In a live session nothing need ask: the first message of the client since the turn before begins
+  one, if it is of the dialect's `opening_types`. Its request repeats the message that set the
+  session up; all others are `sent` in it.
+* Nothing that either side sends raises. What cannot be read is kept as it is and flagged; of the
+  client's direction only as text, because a secret cannot be looked for in other bytes.
+* After a gap nothing of that direction can be framed any more: a frame says how long it is, and
+  nothing says where another one begins.
 """
 
 from __future__ import annotations
@@ -27,7 +29,13 @@ from collections.abc import Callable, Iterable
 import msgspec
 
 from recorder.ingest.capture import Capture
-from recorder.ingest.message_capture import NO_MESSAGE, SETUP_LIMIT, MessageCapture, OpenTurn, OpenTurns
+from recorder.ingest.message_capture import (
+    NO_MESSAGE,
+    SETUP_LIMIT,
+    MessageCapture,
+    OpenTurn,
+    OpenTurns,
+)
 from recorder.model.events import (
     CloseRecord,
     ControlRecord,
@@ -59,8 +67,9 @@ from recorder.wire.redaction.bodies import Redactor, placeholder
 NO_CODE = 1005  # of a Close frame that has none, RFC 6455 section 7.1.5
 
 RESTART = 1012
-"""The code with which this recorder closes connections when it stops; only servers begin with it. So a client that
-sends it first answers a Close of ours, which is not of the upstream and not in the journal."""
+"""The code with which this recorder closes connections when it stops; only servers begin with it.
+So a client that sends it first answers a Close of ours, which is not of the upstream and not in the
+journal."""
 
 LOST = "bytes of this direction before this point were not kept: what follows cannot be framed"
 
@@ -68,7 +77,9 @@ Part = Frame | Message | Damage
 
 
 class UnreadableDirection:
-    """A parser of a direction whose bytes cannot be framed: all of them are damage, with one reason."""
+    """A parser of a direction whose bytes cannot be framed: all of them are damage, with one
+    reason.
+    """
 
     is_framed = False
 
@@ -83,7 +94,9 @@ class UnreadableDirection:
 
 
 BeginTurn = Callable[[int, int, bytes, bool, str | None], OpenTurn]
-"""Begin a turn: its time, its number, the payload of its request, whether that is whole, and its stream."""
+"""Begin a turn: its time, its number, the payload of its request, whether that is whole, and its
+stream.
+"""
 
 
 class WebSocketCapture:
@@ -100,8 +113,9 @@ class WebSocketCapture:
         *,
         is_stdio: bool = False,
     ) -> None:
-        """`dialect` is that of the path, `request` the headers of the handshake, which may be no offer of WebSocket,
-        and `handshake` the capture that was used so far. `is_stdio`: messages are lines.
+        """`dialect` is that of the path, `request` the headers of the handshake, which may be no
+        offer of WebSocket, and `handshake` the capture that was used so far. `is_stdio`: messages
+        are lines.
         """
         self._is_stdio = is_stdio
         self._handshake = handshake
@@ -116,7 +130,8 @@ class WebSocketCapture:
         self._turns = 0
         self._ended_first: Side | None = None
         self._over: set[Side] = set()  # the directions of which nothing more comes
-        self._close: tuple[int, str | None] | None = None  # code and reason of the first Close frame
+        # code and reason of the first Close frame
+        self._close: tuple[int, str | None] | None = None
         self._unfinished: str | None = None
 
     # -- for its owner
@@ -136,10 +151,15 @@ class WebSocketCapture:
         if self._is_stdio:
             self._parsers = {"client": LineParser(), "server": LineParser()}
             return self._connection.response(t_ns, head)
-        compression: tuple[Deflate | None, Deflate | None] | str = self._refusal(head) or negotiated(head.headers)
+        compression: tuple[Deflate | None, Deflate | None] | str = self._refusal(
+            head
+        ) or negotiated(head.headers)
         if isinstance(compression, str):
             refusal = compression
-            self._parsers = {"client": UnreadableDirection(refusal), "server": UnreadableDirection(refusal)}
+            self._parsers = {
+                "client": UnreadableDirection(refusal),
+                "server": UnreadableDirection(refusal),
+            }
             self._connection.flag(refusal)
         else:
             of_client, of_server = compression
@@ -150,11 +170,15 @@ class WebSocketCapture:
         return self._connection.response(t_ns, head)
 
     def _refusal(self, head: ResponseHead) -> str | None:
-        """Return why the bytes that follow are not WebSocket, and flag an answer that is not quite one."""
+        """Return why the bytes that follow are not WebSocket, and flag an answer that is not quite
+        one.
+        """
         if not _is_websocket(self._request.items()):
             return "the upstream answered 101 to what was not a WebSocket upgrade"
         key = self._request.get("sec-websocket-key")
-        accepts = [value.strip() for name, value in head.headers if name.lower() == "sec-websocket-accept"]
+        accepts = [
+            value.strip() for name, value in head.headers if name.lower() == "sec-websocket-accept"
+        ]
         if key is not None and accepts != [accept_of(key)]:
             self._connection.flag("Sec-WebSocket-Accept does not answer the key of the request")
         return None
@@ -178,7 +202,10 @@ class WebSocketCapture:
         return events
 
     def gap(self, gap: GapRecord) -> list[Event]:
-        """Return the events of bytes of one direction that were not kept. Of the server's, no open turn can go on."""
+        """Return the events of bytes of one direction that were not kept.
+
+        Of the server's, no open turn can go on.
+        """
         side: Side = "client" if gap.of == "request" else "server"
         events: list[Event] = []
         self._drain(side, gap.from_ns, events)
@@ -203,7 +230,10 @@ class WebSocketCapture:
         return [*events, *self._connection.end(t_ns, end, self._close_record())]
 
     def break_off(self, t_ns: int, gap: GapRecord, end: ExchangeEnd) -> list[Event]:
-        """End all with a gap, because the rest cannot be read. What the parsers hold is not looked at."""
+        """End all with a gap, because the rest cannot be read.
+
+        What the parsers hold is not looked at.
+        """
         events: list[Event] = []
         self._gap_in_turns(gap, events)
         self._end_turns(t_ns, end, events)
@@ -211,7 +241,10 @@ class WebSocketCapture:
         return [*events, *self._connection.end(t_ns, end, self._close_record())]
 
     def _gap_in_turns(self, gap: GapRecord, events: list[Event]) -> None:
-        """Note a gap in all open turns. Whose bytes it were, nobody knows: the connection counts them."""
+        """Note a gap in all open turns.
+
+        Whose bytes it were, nobody knows: the connection counts them.
+        """
         uncounted = msgspec.structs.replace(gap, size_bytes=0, sha256="")
         for turn in self._open:
             events += turn.capture.gap(uncounted)
@@ -245,7 +278,8 @@ class WebSocketCapture:
             events += self._connection.sent(t_ns, self._readable(damage.raw))
 
     def _readable(self, raw: bytes) -> bytes:
-        """Return bytes of the client as they may be kept: text without its secrets, or a count of what is none.
+        """Return bytes of the client as they may be kept: text without its secrets, or a count of
+        what is none.
 
         Bytes that cannot be framed are cut anywhere, and half a secret does not look like one.
         """
@@ -254,12 +288,18 @@ class WebSocketCapture:
         except UnicodeDecodeError:
             return placeholder("coded", len(raw))
         is_framed = self._parsers["client"].is_framed
-        return self._redactor.redact(raw, cut=True).body if is_framed else placeholder("coded", len(raw))
+        return (
+            self._redactor.redact(raw, cut=True).body
+            if is_framed
+            else placeholder("coded", len(raw))
+        )
 
     def _take_control(self, side: Side, t_ns: int, message: Message, events: list[Event]) -> None:
         if message.opcode != "ping" and message.opcode != "pong" and message.opcode != "close":
             return
-        payload = message.payload if side == "server" else self._redactor.redact(message.payload).body
+        payload = (
+            message.payload if side == "server" else self._redactor.redact(message.payload).body
+        )
         record = ControlRecord(side, message.opcode, payload.hex())
         if message.opcode == "close":
             code, reason = close_of(payload)
@@ -283,7 +323,10 @@ class WebSocketCapture:
         return events
 
     def _drain(self, side: Side, t_ns: int, events: list[Event]) -> None:
-        """Keep what a direction leaves unfinished. If somebody broke off there, that is not a fault of it."""
+        """Keep what a direction leaves unfinished.
+
+        If somebody broke off there, that is not a fault of it.
+        """
         if side in self._over or not self._parsers:
             return
         self._over.add(side)
@@ -303,7 +346,9 @@ class WebSocketCapture:
         ids = self._format.ids(message.payload) if self._format else MessageIds()
         if self._live is not None:
             self._note_setup(keys.type, message)
-            self._open_turn(t_ns, is_first=keys.type in self._live.opening_types, asks=is_request, events=events)
+            self._open_turn(
+                t_ns, is_first=keys.type in self._live.opening_types, asks=is_request, events=events
+            )
             is_request = False  # it is a message of that turn, as all others are
         if is_request and not self._open.is_full:
             self._begin_turn(t_ns, message, ids.stream_id, events)
@@ -318,24 +363,34 @@ class WebSocketCapture:
         events += capture.sent(t_ns, payload, keys)
 
     def _turn_of_client(self, ids: MessageIds) -> OpenTurn | None:
-        """Return the open turn of a further message: in a live session the latest, unless it names another one."""
+        """Return the open turn of a further message: in a live session the latest, unless it names
+        another one.
+        """
         is_of_latest = self._live is not None and ids.response_id is None
         return self._open.latest if is_of_latest else self._open.of(ids)
 
     def _note_setup(self, type: str | None, message: Message) -> None:
         """Keep the latest message that says what holds for the turns of a live session from now on."""
-        if self._live is not None and type in self._live.setup_types and len(message.payload) <= SETUP_LIMIT:
+        if (
+            self._live is not None
+            and type in self._live.setup_types
+            and len(message.payload) <= SETUP_LIMIT
+        ):
             self._setup = message
 
     def _open_turn(self, t_ns: int, *, is_first: bool, asks: bool, events: list[Event]) -> None:
-        """Begin a turn of a live session with a message of the client, if it is the first of one or asks for one."""
+        """Begin a turn of a live session with a message of the client, if it is the first of one or
+        asks for one.
+        """
         begins = (is_first and not self._open) or (asks and self._open.have_begun)
         if begins and not self._open.is_full:
             self._begin_turn(t_ns, self._setup, None, events)
         for turn in self._open if asks else ():
             turn.is_asked_for = True
 
-    def _begin_turn(self, t_ns: int, request: Message, stream_id: str | None, events: list[Event]) -> OpenTurn:
+    def _begin_turn(
+        self, t_ns: int, request: Message, stream_id: str | None, events: list[Event]
+    ) -> OpenTurn:
         self._turns += 1
         turn = self._begin(t_ns, self._turns, request.payload, request.fault is None, stream_id)
         turn.stream_id = stream_id
@@ -351,7 +406,9 @@ class WebSocketCapture:
         ids = self._format.ids(payload) if self._format and (self._open or begins) else MessageIds()
         self._note_setup(keys.type, message)
         if begins and self._is_unasked(ids):
-            request = self._open.steered(ids.previous_response_id) if self._live is None else self._setup
+            request = (
+                self._open.steered(ids.previous_response_id) if self._live is None else self._setup
+            )
             turn: OpenTurn | None = self._begin_turn(t_ns, request, ids.stream_id, events)
         else:
             turn = self._open.of(ids)
@@ -386,12 +443,18 @@ class WebSocketCapture:
         turn.on_end()
 
     def _end_of_turns(self, end: ExchangeEnd | None) -> ExchangeEnd:
-        """Return how the open turns end, when the connection does or nothing more comes from the server."""
+        """Return how the open turns end, when the connection does or nothing more comes from the
+        server.
+        """
         if end is not None and end.outcome in _OURS:
             return end
         if self._ended_first == "client" and self._close is not None and self._close[0] == RESTART:
-            return ExchangeEnd("recorder_shutdown", "the recorder stopped, and asked the client to connect again")
-        if self._ended_first == "client" or (end is not None and end.outcome == "client_disconnect"):
+            return ExchangeEnd(
+                "recorder_shutdown", "the recorder stopped, and asked the client to connect again"
+            )
+        if self._ended_first == "client" or (
+            end is not None and end.outcome == "client_disconnect"
+        ):
             return ExchangeEnd("client_disconnect")
         closed = "the connection ended without a Close"
         if self._close is not None:
@@ -407,14 +470,17 @@ class WebSocketCapture:
         return CloseRecord(self._ended_first, *(self._close or (None, None)))
 
 
-_OURS: frozenset[Outcome] = frozenset({"recorder_shutdown", "token_revoked", "recorder_crash", "timeout"})
+_OURS: frozenset[Outcome] = frozenset(
+    {"recorder_shutdown", "token_revoked", "recorder_crash", "timeout"}
+)
 """Ends of a connection that neither side chose."""
 
 
 def dialect_of(head: RequestHead, body: bytes = b"") -> Dialect:
     """Return the dialect of an exchange, by its head and the body of its request.
 
-    A connection to be switched is of none, because its turns have that of its path, but for a declared one.
+    A connection to be switched is of none, because its turns have that of its path, but for a
+    declared one.
     """
     is_connection = head.method == "GET" and _is_websocket(head.headers)
     if is_connection:
@@ -424,4 +490,7 @@ def dialect_of(head: RequestHead, body: bytes = b"") -> Dialect:
 
 
 def _is_websocket(headers: Iterable[Header]) -> bool:
-    return any(name.lower() == "upgrade" and value.strip().lower() == "websocket" for name, value in headers)
+    return any(
+        name.lower() == "upgrade" and value.strip().lower() == "websocket"
+        for name, value in headers
+    )

@@ -1,8 +1,8 @@
 """The records of a journal as bytes: format only, no file.
 
-A segment is `MAGIC`, then records one after another: a header (`HEADER`, little-endian) and its payload. Payloads are
-JSON for heads and ends, and the bytes of the wire for bodies. Chunks that passed and are not in the journal are counted
-and digested until there is room for their `Gap`.
+A segment is `MAGIC`, then records one after another: a header (`HEADER`, little-endian) and its
+payload. Payloads are JSON for heads and ends, and the bytes of the wire for bodies. Chunks that
+passed and are not in the journal are counted and digested until there is room for their `Gap`.
 """
 
 from __future__ import annotations
@@ -21,9 +21,11 @@ READABLE = frozenset({b"rec-jnl\x01", MAGIC})  # version 1 has no `Mark.CLIENT_C
 HEADER = Struct("<IIIBq")  # payload length, CRC-32 of all that follows it, exchange, mark, t_ns
 _CHECKED = Struct("<IBq")
 _pack_header, _pack_checked = HEADER.pack, _CHECKED.pack  # for each chunk that passes
-_UNCHECKED = HEADER.size - _CHECKED.size  # bytes at the beginning of a record: what follows them is one piece
+# bytes at the beginning of a record: what follows them is one piece
+_UNCHECKED = HEADER.size - _CHECKED.size
 
-RECORD_LIMIT = 16 * 2**20  # no read from a socket is near it: longer data is cut, a longer length is damage
+# no read from a socket is near it: longer data is cut, a longer length is damage
+RECORD_LIMIT = 16 * 2**20
 
 
 class Mark(IntEnum):
@@ -33,12 +35,16 @@ class Mark(IntEnum):
     REQUEST_BODY = 2  # bytes, as on the wire
     REQUEST_END = 3  # JSON: {"complete": bool}
     RESPONSE = 4  # JSON: response head
-    CHUNK = 5  # bytes, as one read from the upstream gave them; after 101 an empty one is the end of that direction
+    # bytes, as one read from the upstream gave them; after 101 an empty one is the end of that
+    # direction
+    CHUNK = 5
     GAP = 6  # JSON: see `Gap`
     END = 7  # JSON: {"outcome", "error"}
     SEGMENT = 8  # of no exchange, the first of a segment but the first one: see `segment_record`
-    CLIENT_CHUNK = 9  # bytes, as one read from the client gave them after the connection was switched (101)
-    BLANK = 0xF0  # was REQUEST_BODY or CLIENT_CHUNK: its payload is overwritten or about to be, see `parse`
+    # bytes, as one read from the client gave them after the connection was switched (101)
+    CLIENT_CHUNK = 9
+    # was REQUEST_BODY or CLIENT_CHUNK: its payload is overwritten or about to be, see `parse`
+    BLANK = 0xF0
 
 
 DATA_MARKS = frozenset({Mark.REQUEST_BODY, Mark.CHUNK, Mark.CLIENT_CHUNK})
@@ -63,7 +69,8 @@ class Position(NamedTuple):
 
 
 START = Position(0, 0)
-_new_tuple: Callable[..., Any] = tuple.__new__  # half of what the classes take by themselves, for each record
+# half of what the classes take by themselves, for each record
+_new_tuple: Callable[..., Any] = tuple.__new__
 
 
 class Gap(msgspec.Struct):
@@ -81,8 +88,9 @@ class Gap(msgspec.Struct):
 def parse(data: bytes, start: Position) -> Iterator[Record]:
     """Yield the whole, undamaged records at the beginning of `data`, which was read from `start`.
 
-    The checksum of a `BLANK` record is that of what it was: its mark is written over first, its payload then. That mark
-    differs from every other one in five bits or more, so damage does not make one.
+    The checksum of a `BLANK` record is that of what it was: its mark is written over first, its
+    payload then. That mark differs from every other one in five bits or more, so damage does not
+    make one.
     """
     segment, base = start
     view, unpack, size = memoryview(data), HEADER.unpack_from, HEADER.size
@@ -125,7 +133,9 @@ def record_bytes(exchange: int, mark: int, t_ns: int, payload: bytes) -> list[by
 
 
 def segment_record(before_bytes: int) -> bytes:
-    """Return the first record of a segment: how many bytes the one before has, so that a reader can miss them."""
+    """Return the first record of a segment: how many bytes the one before has, so that a reader can
+    miss them.
+    """
     return b"".join(record_bytes(0, Mark.SEGMENT, 0, before_bytes.to_bytes(8, "little")))
 
 
@@ -146,6 +156,12 @@ class Loss:
 
     def record(self) -> tuple[Mark, int, bytes]:
         gap = Gap(
-            self.mark, self.chunks, self.size_bytes, self.digest.hexdigest(), self.from_ns, self.to_ns, self.reason
+            self.mark,
+            self.chunks,
+            self.size_bytes,
+            self.digest.hexdigest(),
+            self.from_ns,
+            self.to_ns,
+            self.reason,
         )
         return Mark.GAP, self.to_ns, msgspec.json.encode(gap)

@@ -1,14 +1,17 @@
-"""The files of a journal, held open by its writer: whoever deletes their names does not get what is in them.
+"""The files of a journal, held open by its writer: whoever deletes their names does not get what is
+in them.
 
-A cleaner of folders, `git clean -fdx`, a `mv`, an editor: each takes away names while the recorder writes on into
-files that nobody can open any more. Once a second the writer compares each name with its descriptor (`look`), and puts
-a file that is gone back under its name, with the bytes that the descriptor has.
+A cleaner of folders, `git clean -fdx`, a `mv`, an editor: each takes away names while the recorder
+writes on into files that nobody can open any more. Once a second the writer compares each name with
+its descriptor (`look`), and puts a file that is gone back under its name, with the bytes that the
+descriptor has.
 
 Rules of this file:
 
-* Places in the journal stay as they were, so the ingester continues where it stood: nothing is ingested twice.
-* A file comes back whole or not at all, and segments in their order: no reader sees a segment before the one that it
-  follows.
+* Places in the journal stay as they were, so the ingester continues where it stood: nothing is
+  ingested twice.
+* A file comes back whole or not at all, and segments in their order: no reader sees a segment
+  before the one that it follows.
 * What the ingester has deleted stays deleted: it writes down its place before it does so.
 """
 
@@ -42,7 +45,8 @@ log = logging.getLogger(__name__)
 HELD_LIMIT = 128  # descriptors of finished segments: a journal of the usual bound has 64
 BLOCK_BYTES = 2**20  # copied at a time
 
-_OF_INGESTER = (INGESTED, INGESTER_LOCK)  # it makes them again itself: another file there is not a replacement
+# it makes them again itself: another file there is not a replacement
+_OF_INGESTER = (INGESTED, INGESTER_LOCK)
 
 
 class Damage(NamedTuple):
@@ -53,16 +57,29 @@ class Damage(NamedTuple):
 
 
 class HeldFiles:
-    """The descriptors of one journal's files. `problem` is why some are gone and not back yet, None if all is well."""
+    """The descriptors of one journal's files.
 
-    def __init__(self, directory: Path, lock: int, close: Callable[[int], None] = os.close, durable: bool = False):
-        """`lock` is the descriptor that holds the lock of the writer; `close` is given each one that is not needed."""
+    `problem` is why some are gone and not back yet, None if all is well.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        lock: int,
+        close: Callable[[int], None] = os.close,
+        durable: bool = False,
+    ):
+        """`lock` is the descriptor that holds the lock of the writer; `close` is given each one
+        that is not needed.
+        """
         self._directory, self._close, self._durable = directory, close, durable
         self._descriptors = {WRITER_LOCK: lock}
-        self._former_locks: list[int] = []  # still held: a folder that was moved away is not one of a dead recorder
+        # still held: a folder that was moved away is not one of a dead recorder
+        self._former_locks: list[int] = []
         self._sizes: dict[str, int] = {}  # of segments that are finished
         self.damage = Damage()
-        self._damaged_s: float | None = None  # when that was noticed the last time, by the monotonic clock
+        # when that was noticed the last time, by the monotonic clock
+        self._damaged_s: float | None = None
         self._ingested = START  # up to there the journal is in the log
         self.problem: str | None = None
 
@@ -149,8 +166,12 @@ class HeldFiles:
     def _adopt_one(self, name: str) -> None:
         held = self._descriptors.get(name)
         with suppress(OSError):  # it is gone again, or it is a link, which no ingester makes
-            if held is None or not os.path.samestat(os.stat(self._directory / name), os.fstat(held)):
-                descriptor = os.open(self._directory / name, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+            if held is None or not os.path.samestat(
+                os.stat(self._directory / name), os.fstat(held)
+            ):
+                descriptor = os.open(
+                    self._directory / name, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW
+                )
                 self._let_go(name)
                 self._descriptors[name] = descriptor
 
@@ -161,7 +182,10 @@ class HeldFiles:
             self._close(descriptor)
 
     def _count_cut(self) -> None:
-        """Count what is missing at the end of finished segments. Their reader finds that too, by the next segment."""
+        """Count what is missing at the end of finished segments.
+
+        Their reader finds that too, by the next segment.
+        """
         segment, offset = segment_name(self._ingested.segment), self._ingested.offset
         for name, expected in list(self._sizes.items()):
             size_bytes = self.size_bytes(name)
@@ -201,7 +225,10 @@ class HeldFiles:
         _copy_times(before, lock)
 
     def _copy(self, name: str) -> int:
-        """Put a file back from its descriptor; return its size. It is held by the new descriptor from then on."""
+        """Put a file back from its descriptor; return its size.
+
+        It is held by the new descriptor from then on.
+        """
         source = self._descriptors[name]
         partial = self._directory / f"{PARTIAL}{name}"
         flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -230,7 +257,8 @@ class HeldFiles:
         status = os.fstat(lock)
         with suppress(OSError):
             os.pwrite(lock, b"%010d %015d\n" % self.damage, 0)
-            os.utime(lock, ns=(status.st_atime_ns, status.st_mtime_ns))  # it says since when the recorder runs
+            # it says since when the recorder runs
+            os.utime(lock, ns=(status.st_atime_ns, status.st_mtime_ns))
 
     def _cannot(self, why: str) -> None:
         is_new = self.problem is None

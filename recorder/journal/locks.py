@@ -1,6 +1,7 @@
 """The locks of a journal: that of its recorder, and that of the one who ingests it or ships it.
 
-A process holds them as long as it lives, whatever ends it: who gets the lock of the recorder knows that this is dead.
+A process holds them as long as it lives, whatever ends it: who gets the lock of the recorder knows
+that this is dead.
 """
 
 from __future__ import annotations
@@ -16,10 +17,11 @@ from recorder.journal.reader import INGESTER_LOCK, WRITER_LOCK, is_journal
 
 
 def try_lock(directory: Path, name: str = WRITER_LOCK) -> int | None:
-    """Lock a journal directory, as its recorder or, with `INGESTER_LOCK`, as the one who ingests it.
+    """Lock a journal directory, as its recorder or, with `INGESTER_LOCK`, as the one who ingests
+    it.
 
-    Returns a descriptor to close, or `None` if a living process has that lock, the directory was deleted, or the lock
-    is a link, which no recorder makes: it may lead to any file.
+    Returns a descriptor to close, or `None` if a living process has that lock, the directory was
+    deleted, or the lock is a link, which no recorder makes: it may lead to any file.
     """
     try:
         fd = os.open(directory / name, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
@@ -39,7 +41,9 @@ def try_lock(directory: Path, name: str = WRITER_LOCK) -> int | None:
 
 @contextlib.contextmanager
 def claimed(directory: Path) -> Iterator[bool]:
-    """Hold the lock of the ingester of a journal, with the pid in it; yields True if no other process has it."""
+    """Hold the lock of the ingester of a journal, with the pid in it; yields True if no other
+    process has it.
+    """
     claim = try_lock(directory, INGESTER_LOCK)
     try:
         if claim is not None:
@@ -53,7 +57,9 @@ def claimed(directory: Path) -> Iterator[bool]:
 
 @contextlib.contextmanager
 def claimed_of_dead(directory: Path) -> Iterator[bool]:
-    """Hold both locks of a journal whose recorder is dead; yields True if it is one, and no other process has them."""
+    """Hold both locks of a journal whose recorder is dead; yields True if it is one, and no other
+    process has them.
+    """
     if not is_journal(directory):
         yield False
         return

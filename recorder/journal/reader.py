@@ -1,7 +1,7 @@
 """The files of a journal: their names, and reading them while they are written or after.
 
-Reading never changes a byte. Records of open exchanges that are carried over are in a file whose name is the place, so
-that a place that was committed has its file and any other file is left over.
+Reading never changes a byte. Records of open exchanges that are carried over are in a file whose
+name is the place, so that a place that was committed has its file and any other file is left over.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ from recorder.journal.format import (
     segment_record,
 )
 
-PUT_BACK_S = 5.0  # how long a segment may be missing while its writer lives, which looks after its files every second
+# how long a segment may be missing while its writer lives, which looks after its files every second
+PUT_BACK_S = 5.0
 
 SUFFIX = ".seg"
 PARTIAL = ".partial"  # of a segment that is being begun
@@ -56,22 +57,32 @@ class JournalReader:
     """A reader of records from a position on, from the journal of a live recorder or a dead one."""
 
     def __init__(self, directory: Path, position: Position = START, *, waits: bool = True) -> None:
-        """`waits`: a segment that is missing, or is another one, may come back while its writer lives."""
+        """`waits`: a segment that is missing, or is another one, may come back while its writer
+        lives.
+        """
         self.directory = directory
         self.position = position
-        self.torn: list[str] = []  # a sentence for each record that was never finished: nobody has seen its bytes
-        self.damaged: list[str] = []  # a sentence for each stretch of records that cannot be read any more
+        # a sentence for each record that was never finished: nobody has seen its bytes
+        self.torn: list[str] = []
+        # a sentence for each stretch of records that cannot be read any more
+        self.damaged: list[str] = []
         self.stretches: list[DamagedStretch] = []  # what there is of those
         self._waits = waits
         self._missing_since_s: float | None = None
 
     def read(self, limit_bytes: int, *, writer_is_dead: bool = False) -> list[Record]:
-        """Return the records from `position` on, up to about `limit_bytes`; none when there are no more now.
+        """Return the records from `position` on, up to about `limit_bytes`; none when there are no
+        more now.
 
-        The end of a segment counts as torn only if the writer is dead or has begun the next segment.
+        The end of a segment counts as torn only if the writer is dead or has begun the next
+        segment.
         """
         while True:
-            segments = [number for number in segment_numbers(self.directory) if number >= self.position.segment]
+            segments = [
+                number
+                for number in segment_numbers(self.directory)
+                if number >= self.position.segment
+            ]
             if not segments or not self._is_at_hand(segments, writer_is_dead):
                 return []
             data = self._load(limit_bytes)
@@ -98,7 +109,10 @@ class JournalReader:
             yield from records
 
     def _go_on(self, segments: Sequence[int], data: bytes, writer_is_dead: bool) -> bool:
-        """Leave a segment of which `data` has no whole record, if nothing more comes. Return whether one follows."""
+        """Leave a segment of which `data` has no whole record, if nothing more comes.
+
+        Return whether one follows.
+        """
         if len(segments) > 1:
             if not self._is_there(segments[1]) and self._may_come_back(writer_is_dead):
                 return False
@@ -111,16 +125,20 @@ class JournalReader:
         return False
 
     def _is_there(self, following: int) -> bool:
-        """Return whether a segment has all of its bytes, damaged or not, as far as the next one says how many."""
+        """Return whether a segment has all of its bytes, damaged or not, as far as the next one
+        says how many.
+        """
         segment, offset = self.position
         recorded = _previous_segment_bytes(self.directory / segment_name(following)) or 0
         size = max(offset, size_bytes(self.directory / segment_name(segment)))
         return following == segment + 1 and size >= recorded
 
     def _is_at_hand(self, segments: Sequence[int], writer_is_dead: bool) -> bool:
-        """Return whether to read on: in the segment of `position`, or in the first one that there is.
+        """Return whether to read on: in the segment of `position`, or in the first one that there
+        is.
 
-        One that another program deleted or replaced is put back while its writer lives: that is waited for.
+        One that another program deleted or replaced is put back while its writer lives: that is
+        waited for.
         """
         is_there = segments[0] == self.position.segment
         path = self.directory / segment_name(segments[0])
@@ -139,7 +157,9 @@ class JournalReader:
         return self._is_at_hand(segments, writer_is_dead)
 
     def _has_begun(self, path: Path, writer_is_dead: bool) -> bool:
-        """Return whether `position` is behind the beginning of its segment, where it is set to if there is one."""
+        """Return whether `position` is behind the beginning of its segment, where it is set to if
+        there is one.
+        """
         if self.position.offset > 0:
             return True
         try:
@@ -177,7 +197,9 @@ class JournalReader:
         segment, offset = self.position
         recorded = _previous_segment_bytes(self.directory / segment_name(following))
         if following > segment + 1:
-            self.damaged.append(f"The segments between {segment} and {following} of {self.directory} are lost.")
+            self.damaged.append(
+                f"The segments between {segment} and {following} of {self.directory} are lost."
+            )
         elif recorded is None and offset > len(MAGIC):  # of an older recorder, or damaged itself
             self._drop_tail(data)
         elif recorded is None or offset < recorded:
@@ -194,10 +216,18 @@ class JournalReader:
         if left <= 0:
             return
         length = _length(data)
-        if not any(data) or len(data) < HEADER.size or (length is not None and HEADER.size + length >= left):
-            self.torn.append(f"{left} bytes at the end of {path} were torn off in mid-write and are dropped.")
+        if (
+            not any(data)
+            or len(data) < HEADER.size
+            or (length is not None and HEADER.size + length >= left)
+        ):
+            self.torn.append(
+                f"{left} bytes at the end of {path} were torn off in mid-write and are dropped."
+            )
         else:
-            self.damaged.append(f"{left} bytes at the end of {path} are damaged and cannot be read.")
+            self.damaged.append(
+                f"{left} bytes at the end of {path} are damaged and cannot be read."
+            )
             self.stretches.append(DamagedStretch(path, self.position.offset))
         self.position = self.position._replace(offset=self.position.offset + left)
 
@@ -246,11 +276,13 @@ def ingester_pid(directory: Path) -> int | None:
 
 
 def write_ingested(directory: Path, until: Position, place: Position) -> None:
-    """Write down how far a journal is in the log: what it has before `until` was read, and is committed. What is before
-    the segment of `place` is not needed any more.
+    """Write down how far a journal is in the log: what it has before `until` was read, and is
+    committed. What is before the segment of `place` is not needed any more.
     """
     with contextlib.suppress(OSError):  # who cannot be told counts what is in the log as waiting
-        fd = os.open(directory / INGESTED, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        fd = os.open(
+            directory / INGESTED, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600
+        )
         try:
             os.pwrite(fd, b"%010d %015d %010d %015d\n" % (*until, *place), 0)
         finally:
@@ -258,7 +290,9 @@ def write_ingested(directory: Path, until: Position, place: Position) -> None:
 
 
 def ingested(directory: Path) -> Position:
-    """Return how far a journal is in the log, as its ingester wrote it down; the start if it did not."""
+    """Return how far a journal is in the log, as its ingester wrote it down; the start if it did
+    not.
+    """
     try:
         return places_of((directory / INGESTED).read_bytes())[0]
     except OSError:
@@ -283,7 +317,10 @@ class Waiting(NamedTuple):
 
 
 def waiting(directory: Path) -> Waiting:
-    """Return what a journal holds behind the place up to which it is in the log. It costs some calls of the system."""
+    """Return what a journal holds behind the place up to which it is in the log.
+
+    It costs some calls of the system.
+    """
     place = ingested(directory)
     end, size = place, 0
     oldest: Position | None = None
@@ -332,11 +369,16 @@ def segment_numbers(directory: Path) -> list[int]:
 
 
 def is_journal(directory: Path) -> bool:
-    """Return whether a directory has only the files of a journal. Nothing else may be locked, read or removed."""
+    """Return whether a directory has only the files of a journal.
+
+    Nothing else may be locked, read or removed.
+    """
     if directory.is_symlink() or not directory.is_dir():
         return False
     with os.scandir(directory) as found:
-        return all(_FILE.fullmatch(entry.name) and entry.is_file(follow_symlinks=False) for entry in found)
+        return all(
+            _FILE.fullmatch(entry.name) and entry.is_file(follow_symlinks=False) for entry in found
+        )
 
 
 def remove(directory: Path) -> None:
@@ -362,8 +404,8 @@ def carried_path(directory: Path, place: Position) -> Path:
 
 
 def is_worth_carrying(directory: Path, place: Position, before: Position) -> bool:
-    """Return whether the journal from `place` on is longer than what was carried to `before`, the last time: else a
-    long stream would be copied again and again.
+    """Return whether the journal from `place` on is longer than what was carried to `before`, the
+    last time: else a long stream would be copied again and again.
     """
     segments = [number for number in segment_numbers(directory) if place.segment <= number]
     grown = sum(size_bytes(directory / segment_name(number)) for number in segments)

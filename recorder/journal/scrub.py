@@ -1,19 +1,22 @@
-"""Overwriting of bytes that must not stay in a journal with zeros, while its recorder continues to write.
+"""Overwriting of bytes that must not stay in a journal with zeros, while its recorder continues to
+write.
 
-Request bodies may hold secrets: each is overwritten when the log has it (`RequestBodyScrubber`), and so is what a
-client sent after a 101. Of sessions that were purged all payloads are overwritten (`scrub_exchanges`).
+Request bodies may hold secrets: each is overwritten when the log has it (`RequestBodyScrubber`),
+and so is what a client sent after a 101. Of sessions that were purged all payloads are overwritten
+(`scrub_exchanges`).
 
 Rules of this file:
 
-* A record keeps its length and its place, and its neighbours stay readable at every moment, of a crash and of a power
-  cut too.
+* A record keeps its length and its place, and its neighbours stay readable at every moment, of a
+  crash and of a power cut too.
 * A record gets the mark `BLANK` first, one byte; that is on the disk before the payload is touched.
-* A body is overwritten after the commit that has its request, not before. If the request is ingested again after a
-  crash, it is taken from the log (`recorder.wire.request_body`).
-* The bytes that a client sent after a 101 are needed to decode the ones behind them, also after a crash: they are
-  overwritten in the same way, but not before the exchange has ended and the journal is ingested beyond it.
-* Of a purged session only what is before the place up to which the journal is ingested is overwritten: that part is
-  never read again. What is behind it may be read this very moment.
+* A body is overwritten after the commit that has its request, not before. If the request is
+  ingested again after a crash, it is taken from the log (`recorder.wire.request_body`).
+* The bytes that a client sent after a 101 are needed to decode the ones behind them, also after a
+  crash: they are overwritten in the same way, but not before the exchange has ended and the journal
+  is ingested beyond it.
+* Of a purged session only what is before the place up to which the journal is ingested is
+  overwritten: that part is never read again. What is behind it may be read this very moment.
 """
 
 from __future__ import annotations
@@ -42,12 +45,19 @@ from recorder.journal.format import (
     Record,
     parse,
 )
-from recorder.journal.reader import JournalReader, carried_path, read_carried, segment_name, segment_numbers
+from recorder.journal.reader import (
+    JournalReader,
+    carried_path,
+    read_carried,
+    segment_name,
+    segment_numbers,
+)
 from recorder.model.events import RequestHead
 
 log = logging.getLogger(__name__)
 
-SCRUB_S = 1.0  # it takes a sync of the file that the recorder writes to: not with each of forty commits a second
+# it takes a sync of the file that the recorder writes to: not with each of forty commits a second
+SCRUB_S = 1.0
 BODY_BLOCK_BYTES = HEADER.size + RECORD_LIMIT  # at a time: one record at least
 BLOCK_BYTES = 4 * 2**20  # of records that are searched, at a time
 _ZEROS = bytes(2**20)
@@ -66,7 +76,8 @@ class RequestBodyScrubber:
         """`place` is where ingesting starts: the bodies before it are in the log."""
         self._directory = directory
         self._noted: dict[int, tuple[Position, Position]] = {}  # by exchange: from where to where
-        self._sent: dict[int, tuple[Position, Position]] = {}  # the same of what clients sent after a 101
+        # the same of what clients sent after a 101
+        self._sent: dict[int, tuple[Position, Position]] = {}
         self._carried: set[int] = set()  # exchanges with a part in what is carried over
         self._due: dict[int, tuple[Position, Position]] = {}
         self._before: Position | None = place
@@ -90,7 +101,10 @@ class RequestBodyScrubber:
         self._carried.update(self._noted, self._sent)
 
     def committed(self, is_in_log: Callable[[int], bool | None]) -> None:
-        """Note a commit. `is_in_log` returns whether the request of an exchange is in it; None if it never will be."""
+        """Note a commit.
+
+        `is_in_log` returns whether the request of an exchange is in it; None if it never will be.
+        """
         for number, stretch in list(self._noted.items()):
             known = is_in_log(number)
             if known is not False:
@@ -99,7 +113,10 @@ class RequestBodyScrubber:
                 self._due[number] = stretch
 
     def scrub(self, place: Position, open_: Collection[int] = ()) -> None:
-        """Overwrite what the log has, if it is time. `place` is the committed one; exchanges in `open_` go on."""
+        """Overwrite what the log has, if it is time.
+
+        `place` is the committed one; exchanges in `open_` go on.
+        """
         now_s = time.monotonic()
         if not (self._due or self._before or self._sent) or now_s < self._next_s:
             return
@@ -108,7 +125,11 @@ class RequestBodyScrubber:
             return
         due, self._due = self._due, {}
         before, self._before = self._before, None
-        sent = {number: span for number, span in self._sent.items() if number not in open_ and span[1] <= place}
+        sent = {
+            number: span
+            for number, span in self._sent.items()
+            if number not in open_ and span[1] <= place
+        }
         self._sent = {number: span for number, span in self._sent.items() if number not in sent}
         try:
             if before is not None:
@@ -123,12 +144,17 @@ class RequestBodyScrubber:
                     _overwrite(carried_path(self._directory, place), [(0, _TO_ITS_END)], is_due)
                     self._carried.difference_update(spans)
         except OSError as error:
-            log.warning("request bodies in the journal are not overwritten, and go with it: %s", error.strerror)
+            log.warning(
+                "request bodies in the journal are not overwritten, and go with it: %s",
+                error.strerror,
+            )
 
     def _is_one_missing(self, place: Position) -> bool:
-        """Return whether another program has deleted a segment with something to overwrite, which is not done with.
+        """Return whether another program has deleted a segment with something to overwrite, which
+        is not done with.
 
-        Its writer puts it back, secrets and all (`recorder.journal.held_files`): it is overwritten after that.
+        Its writer puts it back, secrets and all (`recorder.journal.held_files`): it is overwritten
+        after that.
         """
         stretches = _joined([*self._due.values(), *self._sent.values()])
         needed = {number for number, _, _ in stretches if number >= place.segment}
@@ -163,8 +189,12 @@ def _is_of(mark: Mark, exchanges: Collection[int], record: Record) -> bool:
     return record.mark == mark and record.exchange in exchanges
 
 
-def _overwrite(path: Path, parts: Iterable[tuple[int, int]], is_wanted: Callable[[Record], bool]) -> None:
-    """Overwrite some records in parts of a file, if it exists: one sync brings all their marks onto the disk."""
+def _overwrite(
+    path: Path, parts: Iterable[tuple[int, int]], is_wanted: Callable[[Record], bool]
+) -> None:
+    """Overwrite some records in parts of a file, if it exists: one sync brings all their marks onto
+    the disk.
+    """
     try:
         fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -184,10 +214,14 @@ def _overwrite(path: Path, parts: Iterable[tuple[int, int]], is_wanted: Callable
         os.close(fd)
 
 
-def _payloads(fd: int, start: int, end: int, is_wanted: Callable[[Record], bool]) -> Iterator[tuple[int, int]]:
+def _payloads(
+    fd: int, start: int, end: int, is_wanted: Callable[[Record], bool]
+) -> Iterator[tuple[int, int]]:
     """Yield the offset and the length of each payload that is wanted."""
     while start < end and (
-        records := list(parse(os.pread(fd, min(BODY_BLOCK_BYTES, end - start), start), Position(0, start)))
+        records := list(
+            parse(os.pread(fd, min(BODY_BLOCK_BYTES, end - start), start), Position(0, start))
+        )
     ):
         for record in records:
             if is_wanted(record):
@@ -196,9 +230,11 @@ def _payloads(fd: int, start: int, end: int, is_wanted: Callable[[Record], bool]
 
 
 def scrub_exchanges(directory: Path, place: Position, exchange_ids: Collection[str]) -> bool:
-    """Overwrite the payloads of these exchanges before `place`; return whether nothing is left of them behind it.
+    """Overwrite the payloads of these exchanges before `place`; return whether nothing is left of
+    them behind it.
 
-    Records whose exchange began in a segment that is deleted are overwritten too: their session is unknown.
+    Records whose exchange began in a segment that is deleted are overwritten too: their session is
+    unknown.
     """
     others: set[int] = set()
 
@@ -211,13 +247,18 @@ def scrub_exchanges(directory: Path, place: Position, exchange_ids: Collection[s
     for number in segment_numbers(directory):
         if number <= place.segment:
             path = directory / segment_name(number)
-            _overwrite(path, [(0, place.offset if number == place.segment else _TO_ITS_END)], is_gone)
+            _overwrite(
+                path, [(0, place.offset if number == place.segment else _TO_ITS_END)], is_gone
+            )
             with suppress(FileNotFoundError):  # its recorder is done with it, and deletes it
                 sync(path)
-    reader = JournalReader(directory, place, waits=False)  # it is asked once: what cannot be read now is said
+    # it is asked once: what cannot be read now is said
+    reader = JournalReader(directory, place, waits=False)
     rest = chain(read_carried(directory, place), reader.records(BLOCK_BYTES))
     with suppress(FileNotFoundError):
-        return not any(directory.glob("partial-*")) and not any(_exchange_id(each) in exchange_ids for each in rest)
+        return not any(directory.glob("partial-*")) and not any(
+            _exchange_id(each) in exchange_ids for each in rest
+        )
     return True
 
 

@@ -1,8 +1,8 @@
 """Records that could not be read, kept beside the journals so that nothing is lost with a segment.
 
-`<database>.journal.unreadable/` has a file for each exchange, in the format of a segment, and one for each damaged
-stretch of a segment, with its bytes. The request body is left out if the log has it. All files are for their owner
-alone.
+`<database>.journal.unreadable/` has a file for each exchange, in the format of a segment, and one
+for each damaged stretch of a segment, with its bytes. The request body is left out if the log has
+it. All files are for their owner alone.
 
 Rules of this file:
 
@@ -23,7 +23,8 @@ from recorder.journal.reader import DamagedStretch
 SUFFIX = ".unreadable"
 PARTIAL = ".partial"
 UNKNOWN = "unknown"  # in the place of a session
-LIMIT_BYTES = 256 * 2**20  # some hundreds of long exchanges: enough to find a fault by, and no disk is full of it
+# some hundreds of long exchanges: enough to find a fault by, and no disk is full of it
+LIMIT_BYTES = 256 * 2**20
 BLOCK_BYTES = 2**20
 
 
@@ -44,11 +45,17 @@ def unreadable_files(root: Path) -> list[UnreadableFile]:
     place = folder(root)
     if not place.is_dir():
         return []
-    return [UnreadableFile(path, path.stat().st_size) for path in sorted(place.iterdir()) if path.is_file()]
+    return [
+        UnreadableFile(path, path.stat().st_size)
+        for path in sorted(place.iterdir())
+        if path.is_file()
+    ]
 
 
 def forget(root: Path, session_ids: Collection[str]) -> int:
-    """Delete the files of sessions, and those that may be theirs. Return how many files of the latter kind there were.
+    """Delete the files of sessions, and those that may be theirs.
+
+    Return how many files of the latter kind there were.
 
     Raises `OSError`.
     """
@@ -62,14 +69,18 @@ def forget(root: Path, session_ids: Collection[str]) -> int:
 
 
 def keep(root: Path, name: str, pieces: Iterable[bytes]) -> bool:
-    """Keep a file, whole or not at all. Its name begins with the session and a dot. Returns whether there is room.
+    """Keep a file, whole or not at all.
+
+    Its name begins with the session and a dot. Returns whether there is room.
 
     Raises `OSError`.
     """
     place = folder(root)
     place.mkdir(mode=0o700, exist_ok=True)
     path, partial = place / name, place / f"{name}{PARTIAL}"
-    room = LIMIT_BYTES - sum(each.size_bytes for each in unreadable_files(root) if each.path not in (path, partial))
+    room = LIMIT_BYTES - sum(
+        each.size_bytes for each in unreadable_files(root) if each.path not in (path, partial)
+    )
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
     with open(os.open(partial, flags, 0o600), "wb") as file:
         for piece in pieces:

@@ -1,15 +1,17 @@
 """The journal: what passed, in order, on disk before the client has it.
 
-One directory a recorder, `<root>/<recorder_id>/`, holding segments `000001.seg`, `000002.seg` … of records. The writer
-appends each record with one `writev(2)` to an `O_APPEND` file, so `kill -9` at any moment leaves every finished write
-in the file and at most one torn record at its end. The writer holds a lock on the directory while it lives; a process
-that gets that lock knows that the writer is dead.
+One directory a recorder, `<root>/<recorder_id>/`, holding segments `000001.seg`, `000002.seg` … of
+records. The writer appends each record with one `writev(2)` to an `O_APPEND` file, so `kill -9` at
+any moment leaves every finished write in the file and at most one torn record at its end. The
+writer holds a lock on the directory while it lives; a process that gets that lock knows that the
+writer is dead.
 
 Rules of this file:
 
 * It knows records, not HTTP and not SSE. Payloads are the caller's.
-* Nothing the writer does ever raises to the caller of a record: a client must not suffer from a full disk. Bytes that
-  cannot be stored are counted and digested, and become one `GAP` record in the journal as soon as there is room for it.
+* Nothing the writer does ever raises to the caller of a record: a client must not suffer from a
+  full disk. Bytes that cannot be stored are counted and digested, and become one `GAP` record in
+  the journal as soon as there is room for it.
 * Reading is elsewhere (`recorder.journal.reader`).
 """
 
@@ -44,25 +46,32 @@ from recorder.journal.reader import PARTIAL, SUFFIX, segment_name
 
 log = logging.getLogger(__name__)
 
-SEGMENT_BYTES = 16 * 2**20  # small enough to be deleted soon, large enough that rotation costs nothing
+# small enough to be deleted soon, large enough that rotation costs nothing
+SEGMENT_BYTES = 16 * 2**20
 SEGMENTS = 8  # at least so many fit under the bound: only whole ones can be deleted
-LIMIT_BYTES = 2**30  # an hour of a busy gateway without its database; `_measure` has the other half of the bound
+# an hour of a busy gateway without its database; `_measure` has the other half of the bound
+LIMIT_BYTES = 2**30
 FREE_SHARE = 0.10  # of the free space: a recorder must not be what fills the disk
-CONTROL_SLACK = 16 * 2**20  # heads, gaps and ends may pass the bound by this much: without them a gap would be silent
+# heads, gaps and ends may pass the bound by this much: without them a gap would be silent
+CONTROL_SLACK = 16 * 2**20
 OWING_LIMIT = 10_000  # ended exchanges whose last records still wait for room on the disk
 TOGETHER = 400  # chunks of one write: a system call takes 1,024 buffers, and a chunk is two of them
 TURN_NS = 30_000  # chunks of one turn of the loop are a third of that apart, or less
 TOGETHER_BYTES = 64 * 2**10  # beyond that the call costs little, and what waits is not yet sent
 _CHUNK = int(Mark.CHUNK)
 _FLAGS = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
-REMEASURE_NS = 100_000_000  # how often a writer at its bound looks whether the ingester has made room
+# how often a writer at its bound looks whether the ingester has made room
+REMEASURE_NS = 100_000_000
 
 Then = Callable[[bytes], None]
 """Takes a chunk that is in the journal now, and does not raise."""
 
 
 class Journal:
-    """The write side of one recorder's journal. Used from one thread; `close` when the recorder ends."""
+    """The write side of one recorder's journal.
+
+    Used from one thread; `close` when the recorder ends.
+    """
 
     def __init__(
         self,
@@ -74,25 +83,41 @@ class Journal:
         writev: Callable[[int, list[bytes]], int] = os.writev,
         durable: bool = False,
     ) -> None:
-        """Create `<root>/<recorder_id>/` and lock it. Raises `RecorderError` if that directory cannot be written.
+        """Create `<root>/<recorder_id>/` and lock it.
 
-        `durable`: the caller calls `sync`, so a finished segment that is not yet synced stays open for it.
+        Raises `RecorderError` if that directory cannot be written.
+
+        `durable`: the caller calls `sync`, so a finished segment that is not yet synced stays open
+        for it.
         """
         self.recorder_id = recorder_id
         self.directory = root / recorder_id
-        self._limit_bytes, self._longest_segment_bytes, self._writev = limit_bytes, segment_bytes, writev
+        self._limit_bytes, self._longest_segment_bytes, self._writev = (
+            limit_bytes,
+            segment_bytes,
+            writev,
+        )
         try:
             root.mkdir(mode=0o700, parents=True, exist_ok=True)
             self.directory.mkdir(mode=0o700)
             lock = try_lock(self.directory)
         except OSError as error:
-            raise RecorderError(f"The journal {self.directory} cannot be written: {error.strerror}.") from error
+            raise RecorderError(
+                f"The journal {self.directory} cannot be written: {error.strerror}."
+            ) from error
         if lock is None:
-            raise RecorderError(f"The journal {self.directory} belongs to another recorder that is still running.")
+            raise RecorderError(
+                f"The journal {self.directory} belongs to another recorder that is still running."
+            )
         self._durable = durable
-        self._finished = [os.open(each, os.O_RDONLY) for each in (root.parent, root)] if durable else []
-        # A thread may be in `sync` just now, with a descriptor that is no longer needed: that closes it.
-        self.files = HeldFiles(self.directory, lock, self._finished.append if durable else os.close, durable)
+        self._finished = (
+            [os.open(each, os.O_RDONLY) for each in (root.parent, root)] if durable else []
+        )
+        # A thread may be in `sync` just now, with a descriptor that is no longer needed: that
+        # closes it.
+        self.files = HeldFiles(
+            self.directory, lock, self._finished.append if durable else os.close, durable
+        )
         self._fd = -1
         self._segment = self._size = self._empty_bytes = self._used = self._exchanges = 0
         self._limit, self._segment_bytes = limit_bytes, segment_bytes
@@ -145,8 +170,9 @@ class Journal:
     def wait(self, exchange: ExchangeWriter, t_ns: int, payload: bytes, then: Then) -> bool:
         """Append a chunk, at once or with the next `flush`. Returns whether that is to be called.
 
-        One that comes alone would only be late: another turn of the loop costs more than the call that it saves. If
-        this raises, by a fault of ours, the chunk is neither written nor handed on.
+        One that comes alone would only be late: another turn of the loop costs more than the call
+        that it saves. If this raises, by a fault of ours, the chunk is neither written nor handed
+        on.
         """
         is_alone = t_ns - self._last_ns > TURN_NS and not self._waiting
         self._last_ns = t_ns
@@ -162,7 +188,9 @@ class Journal:
         return False
 
     def flush(self) -> None:
-        """Append the chunks that wait, with one call if nothing is in the way, and hand each on. Does not raise.
+        """Append the chunks that wait, with one call if nothing is in the way, and hand each on.
+
+        Does not raise.
 
         Whatever becomes of the records, clients get their bytes.
         """
@@ -180,9 +208,13 @@ class Journal:
                     exchange.lose(t_ns, payload, error)
             _hand_on(then, payload)
 
-    def write_together(self, records: Sequence[tuple[ExchangeWriter, int, int, bytes, Then | None]]) -> bool:
-        """Append records with one call. Returns whether that worked: what goes wrong leaves nothing behind, and is for
-        those to deal with whose records they are.
+    def write_together(
+        self, records: Sequence[tuple[ExchangeWriter, int, int, bytes, Then | None]]
+    ) -> bool:
+        """Append records with one call.
+
+        Returns whether that worked: what goes wrong leaves nothing behind, and is for those to deal
+        with whose records they are.
         """
         buffers: list[bytes] = []
         size = 0
@@ -205,7 +237,10 @@ class Journal:
         return True
 
     def sync(self) -> None:
-        """Bring all that was written before this call onto the disk. In any thread, one at a time. Raises `OSError`."""
+        """Bring all that was written before this call onto the disk.
+
+        In any thread, one at a time. Raises `OSError`.
+        """
         current = os.dup(self._fd)  # first: a segment that is finished from now on is in both
         finished = len(self._finished)
         descriptors = [*self._finished[:finished], current]
@@ -218,18 +253,23 @@ class Journal:
             del self._finished[:finished]
 
     def look(self) -> None:
-        """Put back files that others have deleted (`HeldFiles`). Call it once a second, in the thread that writes."""
+        """Put back files that others have deleted (`HeldFiles`).
+
+        Call it once a second, in the thread that writes.
+        """
         if self._closed:
             return
         self.files.look()
         name = segment_name(self._segment)
         self._fd = self.files[name]
-        # Cut off: it is counted in a finished segment, and what comes would stand where no reader expects it.
+        # Cut off: it is counted in a finished segment, and what comes would stand where no reader
+        # expects it.
         if not self._torn and self.files.size_bytes(name) < self._size and self._rotate():
             self.files.look()
 
     def seal(self) -> None:
-        """End the current segment if it has a record and is the only one: a shipper takes whole ones only.
+        """End the current segment if it has a record and is the only one: a shipper takes whole
+        ones only.
 
         While others wait for it, it is not hurried: then they get as long as they may be.
         """
@@ -253,22 +293,29 @@ class Journal:
         self.flush()
         self.settle()
         if self._owing:
-            log.error("%d exchanges end without a record: the journal has no room", len(self._owing))
+            log.error(
+                "%d exchanges end without a record: the journal has no room", len(self._owing)
+            )
         self.look()
         self.files.close()
         for descriptor in self._finished:
             os.close(descriptor)
-        self._fd, self._closed = -1, True  # a late record is refused, and does not land in what gets this number next
+        # a late record is refused, and does not land in what gets this number next
+        self._fd, self._closed = -1, True
 
     def _report(self, error: Exception) -> None:
         """Log a fault of ours, the first only: there may be one with every chunk."""
         if not self._has_failed:
             self._has_failed = True
-            log.error("chunks could not be written together: %s", type(error).__name__, exc_info=error)
+            log.error(
+                "chunks could not be written together: %s", type(error).__name__, exc_info=error
+            )
 
     def _rotate(self) -> bool:
-        """Continue in a new segment; return whether that worked. It gets its name when it can be read: a reader that
-        sees it takes the one before for finished.
+        """Continue in a new segment; return whether that worked.
+
+        It gets its name when it can be read: a reader that sees it takes the one before for
+        finished.
         """
         if self._closed:
             return False
@@ -287,11 +334,19 @@ class Journal:
             os.close(fd)
             return self._not_rotated(partial, error)
         if self._durable:
-            self._finished += [*([os.dup(self._fd)] if self._fd >= 0 else []), os.open(self.directory, os.O_RDONLY)]
+            self._finished += [
+                *([os.dup(self._fd)] if self._fd >= 0 else []),
+                os.open(self.directory, os.O_RDONLY),
+            ]
         if self._fd >= 0:
             self.files.finish(segment_name(self._segment), self._size)
         self.files.hold(path.name, fd)
-        self._fd, self._size, self._empty_bytes, self._torn = fd, len(beginning), len(beginning), False
+        self._fd, self._size, self._empty_bytes, self._torn = (
+            fd,
+            len(beginning),
+            len(beginning),
+            False,
+        )
         self._segment += 1
         self._measure()
         return True
@@ -300,18 +355,21 @@ class Journal:
         with contextlib.suppress(OSError):
             partial.unlink()
         if self._fd < 0:
-            raise RecorderError(f"The journal {self.directory} cannot be written: {error.strerror}.") from error
+            raise RecorderError(
+                f"The journal {self.directory} cannot be written: {error.strerror}."
+            ) from error
         return False
 
     def _drop_torn_record(self) -> None:
         try:
             os.ftruncate(self._fd, self._size)
         except OSError:
-            self._torn = True  # a next segment must follow before anything else does: then a reader drops the tail
+            # a next segment must follow before anything else does: then a reader drops the tail
+            self._torn = True
 
     def _make_room(self) -> None:
-        """At the bound: look from time to time whether the ingester has deleted segments, and end the current one, so
-        that it can delete that one too.
+        """At the bound: look from time to time whether the ingester has deleted segments, and end
+        the current one, so that it can delete that one too.
         """
         now_ns = time.monotonic_ns()
         if now_ns - self._measured_ns >= REMEASURE_NS:
@@ -322,34 +380,46 @@ class Journal:
     def _measure(self) -> None:
         """Measure how much the segments take, and how much they may take now."""
         try:
-            sizes = [entry.stat().st_size for entry in os.scandir(self.directory) if entry.name.endswith(SUFFIX)]
+            sizes = [
+                entry.stat().st_size
+                for entry in os.scandir(self.directory)
+                if entry.name.endswith(SUFFIX)
+            ]
             disk = os.statvfs(self.directory)
         except OSError:
             return
         self._used = sum(sizes)
-        self._limit = min(self._limit_bytes, int((disk.f_bavail * disk.f_frsize + self._used) * FREE_SHARE))
+        self._limit = min(
+            self._limit_bytes, int((disk.f_bavail * disk.f_frsize + self._used) * FREE_SHARE)
+        )
         self._segment_bytes = min(self._longest_segment_bytes, self._limit // SEGMENTS)
 
 
 class ExchangeWriter:
-    """The writer of one exchange's records, in order, with a count of the bytes for which there was no room.
+    """The writer of one exchange's records, in order, with a count of the bytes for which there was
+    no room.
 
-    No method raises, whatever the disk does; a fault of the journal itself is a reason for a gap, like a full disk, and
-    logged once with its traceback.
+    No method raises, whatever the disk does; a fault of the journal itself is a reason for a gap,
+    like a full disk, and logged once with its traceback.
 
-    `later(t_ns, payload, then)` appends a chunk, at the latest with the next `Journal.flush`, and hands it to `then`.
-    It returns whether that is to be called. Whatever is written before that call is written after the chunk.
+    `later(t_ns, payload, then)` appends a chunk, at the latest with the next `Journal.flush`, and
+    hands it to `then`. It returns whether that is to be called. Whatever is written before that
+    call is written after the chunk.
     """
 
     def __init__(self, journal: Journal, number: int) -> None:
         self.number = number
         self.owed: list[Loss | tuple[Mark, int, bytes]] = []  # what must come first
-        self.later = partial(journal.wait, self)  # no call of ours in between: each chunk passes here
+        # no call of ours in between: each chunk passes here
+        self.later = partial(journal.wait, self)
         self._journal = journal
         self._has_failed = False
 
     def write(self, mark: Mark, t_ns: int, payload: bytes) -> None:
-        """Append a record of this exchange, or count it as lost. Data over `RECORD_LIMIT` becomes several records."""
+        """Append a record of this exchange, or count it as lost.
+
+        Data over `RECORD_LIMIT` becomes several records.
+        """
         if len(payload) > RECORD_LIMIT:
             for start in range(0, len(payload), RECORD_LIMIT):
                 self.write(mark, t_ns, payload[start : start + RECORD_LIMIT])
@@ -373,7 +443,9 @@ class ExchangeWriter:
                 self.write(mark, t_ns, payload)
 
     def end(self, t_ns: int, payload: bytes, last: bytes = b"") -> None:
-        """Append the last chunk, if there is one, and the last record; if there is no room, the journal does later."""
+        """Append the last chunk, if there is one, and the last record; if there is no room, the
+        journal does later.
+        """
         if self._journal.is_waiting:
             self._journal.flush()
         self._journal.settle()
@@ -407,7 +479,9 @@ class ExchangeWriter:
         except Exception as error:
             return self._fault(error)
 
-    def _append_together(self, records: Sequence[tuple[ExchangeWriter, int, int, bytes, Then | None]]) -> bool:
+    def _append_together(
+        self, records: Sequence[tuple[ExchangeWriter, int, int, bytes, Then | None]]
+    ) -> bool:
         try:
             return self._journal.write_together(records)
         except Exception as error:
@@ -433,7 +507,9 @@ class ExchangeWriter:
         loss.add(t_ns, payload)
 
     def _open_loss(self, mark: Mark) -> Loss | None:
-        """Return the count that a lost chunk belongs to, if there is one: chunks of two directions take turns."""
+        """Return the count that a lost chunk belongs to, if there is one: chunks of two directions
+        take turns.
+        """
         for each in reversed(self.owed):
             if not isinstance(each, Loss):
                 break

@@ -1,6 +1,8 @@
-"""The walk over the events of a session that a provider keeps: what is the same in each such format.
+"""The walk over the events of a session that a provider keeps: what is the same in each such
+format.
 
-Its parts stand in the folder of the format: the shapes of its events, their types, and in which of them it rests.
+Its parts stand in the folder of the format: the shapes of its events, their types, and in which of
+them it rests.
 """
 
 from __future__ import annotations
@@ -18,7 +20,10 @@ from recorder.wire.dialects.keys import ERROR
 
 
 class SessionWalk:
-    """Follows the events of one session. `NO_EVENT` and the other names in capitals are ids of rules."""
+    """Follows the events of one session.
+
+    `NO_EVENT` and the other names in capitals are ids of rules.
+    """
 
     NO_EVENT: ClassVar[str]
     UNKNOWN: ClassVar[str]
@@ -55,7 +60,10 @@ class SessionWalk:
     def end(self) -> Faults:
         """Yield that the session still runs."""
         if self._running is not None and self._stream.is_seen_whole:
-            yield self.NO_REST, Hit(self._running.pos, f"{shown(self._running.type)} is its last state")
+            yield (
+                self.NO_REST,
+                Hit(self._running.pos, f"{shown(self._running.type)} is its last state"),
+            )
 
     def named(self, block: StreamBlock, type: str) -> Faults:
         """Yield what is wrong with the line that names an event."""

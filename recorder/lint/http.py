@@ -1,4 +1,6 @@
-"""HT: the response as HTTP has it: status, headers, and the error that is sent instead of an answer."""
+"""HT: the response as HTTP has it: status, headers, and the error that is sent instead of an
+answer.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +10,19 @@ from typing import Any
 from recorder.lint.rule import Hit, Hits, of_whole, rules
 from recorder.lint.stream import StreamView
 from recorder.model.events import WHOLE, EndRecord
-from recorder.model.facts import ErrorReported, Fact, MalformedPayload, ResponseFinished, UnreadableResponse
+from recorder.model.facts import (
+    ErrorReported,
+    Fact,
+    MalformedPayload,
+    ResponseFinished,
+    UnreadableResponse,
+)
 from recorder.projections.fact_reader import ERROR_STATUS, FactReader, asks_for_answer
 from recorder.wire.dialects import by_name
 from recorder.wire.dialects.json_values import member, word
 
-_STREAMS = (b"event:", b"data:", b":", b"id:", b"retry:")  # what the body of an event stream begins with
+# what the body of an event stream begins with
+_STREAMS = (b"event:", b"data:", b":", b"id:", b"retry:")
 
 
 def _word(stream: StreamView, header: str) -> str:
@@ -52,7 +61,9 @@ def _two_lengths(stream: StreamView) -> Hits:
 
 
 def _storing(stream: StreamView) -> Hits:
-    """Yield a head without `no-store`, if it is that of a real connection: one that has a date (RFC 9110, 6.6.1)."""
+    """Yield a head without `no-store`, if it is that of a real connection: one that has a date (RFC
+    9110, 6.6.1).
+    """
     if stream.is_switched:
         return
     held = _word(stream, "x-accel-buffering") == "yes"
@@ -74,7 +85,10 @@ def _coding_of_stream(stream: StreamView) -> Hits:
 
 
 def _unreadable(stream: StreamView) -> Hits:
-    """Yield why nobody can read an answer. That one came too early to its end may be our doing: see `_nothing_came`."""
+    """Yield why nobody can read an answer.
+
+    That one came too early to its end may be our doing: see `_nothing_came`.
+    """
     if stream.end is None or stream.was_cut_by_us or not asks_for_answer(stream.exchange):
         return
     said = _why_unreadable(stream, stream.end)
@@ -104,7 +118,12 @@ def _is_named_otherwise(stream: StreamView) -> bool:
 def _without_answer(stream: StreamView) -> str | None:
     """Return why no view has an answer out of the response. It is a document, or nothing."""
     return next(
-        (fact.reason for fact in _facts(stream) if isinstance(fact, UnreadableResponse | MalformedPayload)), None
+        (
+            fact.reason
+            for fact in _facts(stream)
+            if isinstance(fact, UnreadableResponse | MalformedPayload)
+        ),
+        None,
     )
 
 
@@ -115,26 +134,38 @@ def _facts(stream: StreamView) -> Iterable[Fact]:
 
 
 def _error_as_answer(stream: StreamView) -> Hits:
-    """Yield the error of a document under a status that says all is well, unless the document says so in its own
-    status: a response of OpenAI does.
+    """Yield the error of a document under a status that says all is well, unless the document says
+    so in its own status: a response of OpenAI does.
     """
     is_good = 200 <= stream.status < 300
-    if stream.is_stream or not is_good or not asks_for_answer(stream.exchange) or _is_named_otherwise(stream):
+    if (
+        stream.is_stream
+        or not is_good
+        or not asks_for_answer(stream.exchange)
+        or _is_named_otherwise(stream)
+    ):
         return
     facts = list(_facts(stream))
     if not any(isinstance(fact, ResponseFinished) and fact.verdict == "failed" for fact in facts):
-        yield from (Hit(None, fact.message or "") for fact in facts if isinstance(fact, ErrorReported))
+        yield from (
+            Hit(None, fact.message or "") for fact in facts if isinstance(fact, ErrorReported)
+        )
 
 
 def _unread_error(stream: StreamView) -> Hits:
-    """Yield an error that is not one of its API: no client has a message of it. Those of OpenAI have HT007."""
+    """Yield an error that is not one of its API: no client has a message of it.
+
+    Those of OpenAI have HT007.
+    """
     if stream.status < ERROR_STATUS or stream.has_events or stream.has_gap or stream.was_cut_by_us:
         return
     if stream.exchange.method == "HEAD":
         return
     facts = by_name(stream.exchange.api).decoder().document(stream.body)
     if not any(isinstance(fact, ErrorReported) and fact.message for fact in facts):
-        yield Hit(None, f"status {stream.status}, {'no message in it' if stream.body else 'no body'}")
+        yield Hit(
+            None, f"status {stream.status}, {'no message in it' if stream.body else 'no body'}"
+        )
 
 
 def _nothing_came(stream: StreamView) -> Hits:
@@ -156,7 +187,9 @@ def _error_document(stream: StreamView) -> Hits:
 
 
 def wrong_error(document: Any, *texts: str) -> str | None:
-    """Return what is wrong with an error as OpenAI's API puts it, or one with these texts; None if nothing is."""
+    """Return what is wrong with an error as OpenAI's API puts it, or one with these texts; None if
+    nothing is.
+    """
     if not isinstance(document, dict):
         return "the body is not a JSON object"
     error = document.get("error")

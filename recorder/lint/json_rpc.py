@@ -1,4 +1,6 @@
-"""The messages of JSON-RPC as clients see them: which requests wait, and what an id and an error are."""
+"""The messages of JSON-RPC as clients see them: which requests wait, and what an id and an error
+are.
+"""
 
 from __future__ import annotations
 
@@ -30,5 +32,7 @@ def is_error(error: object) -> bool:
     if not isinstance(error, dict):
         return False
     code = error.get("code")
-    is_code = is_whole_number(code) or (isinstance(code, str) and code.removeprefix("-").isdecimal())
+    is_code = is_whole_number(code) or (
+        isinstance(code, str) and code.removeprefix("-").isdecimal()
+    )
     return is_code and text(error, "message") is not None

@@ -1,4 +1,6 @@
-"""The judgement of one exchange: all rules, and what it breaks of them. Pure: a recording in, findings out."""
+"""The judgement of one exchange: all rules, and what it breaks of them. Pure: a recording in,
+findings out.
+"""
 
 from __future__ import annotations
 
@@ -25,14 +27,15 @@ RULES: tuple[Rule, ...] = tuple(
 """All of them, in the order in which findings are given."""
 
 PLACES_LIMIT = 100
-"""Places of one finding that are kept: the first ones show what is wrong, the count says how often."""
+"""Places of one finding that are kept: the first ones show what is wrong, the count says how often.
+"""
 
 PROFILES: Mapping[Profile, frozenset[str]] = {
     profile: frozenset(dialect.name for dialect in DIALECTS if profile in dialect.profiles)
     for profile in (*chain.from_iterable(dialect.profiles for dialect in DIALECTS), DECLARED)
 }
-"""The profiles, and the APIs (`Exchange.api`) that each is about. The first of an API is its own; those of the last are
-in settings."""
+"""The profiles, and the APIs (`Exchange.api`) that each is about. The first of an API is its own;
+those of the last are in settings."""
 
 
 class Finding(msgspec.Struct, frozen=True):
@@ -52,8 +55,11 @@ def profile_of(api: str) -> Profile | None:
     return next(iter(by_name(api).profiles), None)
 
 
-def lint(recording: Recording, profile: Profile | None = None, places_limit: int = PLACES_LIMIT) -> list[Finding]:
-    """Return the findings of an exchange, by the rules of a profile, else of its API's own, in order of `RULES`.
+def lint(
+    recording: Recording, profile: Profile | None = None, places_limit: int = PLACES_LIMIT
+) -> list[Finding]:
+    """Return the findings of an exchange, by the rules of a profile, else of its API's own, in
+    order of `RULES`.
 
     An API without a profile, and one that the profile is not about, has no findings.
     """
@@ -68,12 +74,21 @@ def lint(recording: Recording, profile: Profile | None = None, places_limit: int
     for id, hit in _faults(StreamView(recording), walks):
         counts[id] += 1
         if counts[id] <= places_limit:
-            # They quote recorded text, of which half a surrogate pair is not text that can be written.
+            # They quote recorded text, of which half a surrogate pair is not text that can be
+            # written.
             places.setdefault(id, []).append(hit._replace(said=storable(hit.said)))
     if counts[sse.OTHER_API]:
         rules = {sse.OTHER_API: rules[sse.OTHER_API]}
     return [
-        Finding(rule.id, rule.severity, rule.meaning, rule.why, rule.source, counts[rule.id], places[rule.id])
+        Finding(
+            rule.id,
+            rule.severity,
+            rule.meaning,
+            rule.why,
+            rule.source,
+            counts[rule.id],
+            places[rule.id],
+        )
         for rule in rules.values()
         if counts[rule.id]
     ]

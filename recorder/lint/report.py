@@ -56,7 +56,9 @@ class Judged(NamedTuple):
     derived: str | None = None  # from what: there are no bytes to judge
 
 
-def judged(name: str, recording: Recording, profile: Profile | None, lenience: Lenience = STRICT) -> Judged:
+def judged(
+    name: str, recording: Recording, profile: Profile | None, lenience: Lenience = STRICT
+) -> Judged:
     """Judge an exchange by the rules of a profile, else of its API's own."""
     number, exchange, derived = recording.number, recording.exchange, recording.request.derived
     if isinstance(derived, str):
@@ -74,7 +76,8 @@ def unjudged(skipped: Judged, profile: Profile | None) -> str:
         return f"it was derived from {skipped.derived}, which has no byte of a response"
     if by_name(api).name != api:
         return (
-            f"it was recorded as {api}, which no [dialect.{api}] declares here any more: it is read as any other stream"
+            f"it was recorded as {api}, which no [dialect.{api}] declares here any more: it "
+            f"is read as any other stream"
         )
     if profile is not None and api != "other":
         formats = " and ".join(sorted(PROFILES[profile])) or "declared formats"
@@ -84,23 +87,32 @@ def unjudged(skipped: Judged, profile: Profile | None) -> str:
 
 
 def lines(found: Judged, width: int = WIDTH) -> Iterable[str]:
-    """Yield an exchange and its findings. The first line is a heading; the first of each finding begins with two
-    spaces."""
+    """Yield an exchange and its findings.
+
+    The first line is a heading; the first of each finding begins with two spaces."""
     exchange = found.exchange
     heading = f"{found.name}:{found.number}  {exchange.method} {exchange.target}  by profile {found.profile}"
     yield heading if found.findings else f"{heading}: no finding"
     for finding in found.findings:
-        yield from paragraphs(finding, [*_places(finding), f"why: {finding.why}"], width, margin="  ")
+        yield from paragraphs(
+            finding, [*_places(finding), f"why: {finding.why}"], width, margin="  "
+        )
     if found.findings:
         yield ""
 
 
-def paragraphs(finding: Finding, texts: Iterable[str], width: int, margin: str = "") -> Iterable[str]:
+def paragraphs(
+    finding: Finding, texts: Iterable[str], width: int, margin: str = ""
+) -> Iterable[str]:
     """Yield the lines of a finding: what is wrong after its rule, then further texts below that."""
     first = f"{margin}{finding.severity:<7}  {finding.rule}  "
-    yield from textwrap.wrap(finding.meaning, width, initial_indent=first, subsequent_indent=" " * len(first))
+    yield from textwrap.wrap(
+        finding.meaning, width, initial_indent=first, subsequent_indent=" " * len(first)
+    )
     for text in texts:
-        yield from textwrap.wrap(text, width, initial_indent=_INDENT, subsequent_indent=_INDENT + "  ")
+        yield from textwrap.wrap(
+            text, width, initial_indent=_INDENT, subsequent_indent=_INDENT + "  "
+        )
 
 
 def _places(finding: Finding) -> Iterable[str]:
@@ -129,7 +141,9 @@ def summary(found: Iterable[Judged]) -> str:
 def tally(findings: Iterable[Finding], severities: Sequence[Severity] = SEVERITIES) -> str:
     """Return how many findings there are of each severity: `2 errors, 1 warning`."""
     counts = Counter(finding.severity for finding in findings)
-    return ", ".join(counted(counts[severity], severity) for severity in severities if counts[severity])
+    return ", ".join(
+        counted(counts[severity], severity) for severity in severities if counts[severity]
+    )
 
 
 def is_faulty(found: Iterable[Judged], lenience: Lenience = STRICT) -> bool:

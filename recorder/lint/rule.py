@@ -1,6 +1,8 @@
-"""A rule: what a stream must be, who breaks if it is not, and how that is seen. Data, but for what looks.
+"""A rule: what a stream must be, who breaks if it is not, and how that is seen. Data, but for what
+looks.
 
-Rules are written as text, with an empty line between two; a line that begins with a space continues the one before:
+Rules are written as text, with an empty line between two; a line that begins with a space continues
+the one before:
 
     RS050 warning openai codex sdk
     A completed response reports no tokens.
@@ -8,8 +10,8 @@ Rules are written as text, with an empty line between two; a line that begins wi
      window is full.
     OpenAI API reference, Responses: ResponseUsage
 
-The first line has its id, its severity and, if it is not for all, its profiles. Then follow what is wrong, which client
-breaks and how that looks there, and where it is written.
+The first line has its id, its severity and, if it is not for all, its profiles. Then follow what is
+wrong, which client breaks and how that looks there, and where it is written.
 """
 
 from __future__ import annotations
@@ -23,23 +25,30 @@ from recorder.lint.stream import StreamBlock, StreamView
 from recorder.wire.dialects import DIALECTS
 
 Severity = Literal["error", "warning", "note"]
-"""error: a client of that profile fails or loses content. warning: some do, or it is against the specification.
-note: worth knowing."""
+"""error: a client of that profile fails or loses content. warning: some do, or it is against the
+specification. note: worth knowing."""
 
 Profile = str
-"""The name of a client, or of an API, whose rules an exchange is judged by: one of `Dialect.profiles`."""
+"""The name of a client, or of an API, whose rules an exchange is judged by: one of
+`Dialect.profiles`.
+"""
 
 
 def profiles_of(rule: str) -> frozenset[Profile]:
-    """Return the profiles that a general rule is for: those of all dialects that have no special rule for it."""
-    return frozenset().union(*(dialect.profiles for dialect in DIALECTS if rule not in dialect.own_rules))
+    """Return the profiles that a general rule is for: those of all dialects that have no special
+    rule for it.
+    """
+    return frozenset().union(
+        *(dialect.profiles for dialect in DIALECTS if rule not in dialect.own_rules)
+    )
 
 
 class Hit(NamedTuple):
     """One place where a rule is broken."""
 
     pos: int | None  # of the event; None for the exchange as a whole
-    said: str = ""  # what stands there, where the rule's meaning does not say it all; no final point
+    # what stands there, where the rule's meaning does not say it all; no final point
+    said: str = ""
 
 
 Hits = Iterable[Hit]
@@ -51,7 +60,8 @@ Faults = Iterable[Fault]
 
 
 class StreamWalk(Protocol):
-    """What follows one stream, block by block, and reports each fault by the id of the one rule that names it.
+    """What follows one stream, block by block, and reports each fault by the id of the one rule
+    that names it.
 
     Rules whose faults follow from each other share a walk, so that a fault is named by one of them.
     """
@@ -69,7 +79,9 @@ MakeWalk = Callable[[StreamView], StreamWalk]
 class _WholeStream:
     """A walk that looks at nothing before the end."""
 
-    def __init__(self, stream: StreamView, checks: Mapping[str, Callable[[StreamView], Hits]]) -> None:
+    def __init__(
+        self, stream: StreamView, checks: Mapping[str, Callable[[StreamView], Hits]]
+    ) -> None:
         self._stream, self._checks = stream, checks
 
     def feed(self, block: StreamBlock) -> Faults:
@@ -90,9 +102,10 @@ class RuleTexts(msgspec.Struct, frozen=True):
     """A rule as it is written."""
 
     id: str
-    """Never given to another rule: RS… Responses, CH… Chat, AN… Anthropic, GE… Gemini, GI… Interactions, AS…
-    Managed Agents, OA… OpenAI's hosted agents, OL… Ollama, MC… MCP, AC… ACP, SJ… stream-json, A2… A2A,
-    UM… UI messages, AG… AG-UI, DE… a declared format, ST… the stream, HT… HTTP."""
+    """Never given to another rule: RS… Responses, CH… Chat, AN… Anthropic, GE… Gemini, GI…
+    Interactions, AS… Managed Agents, OA… OpenAI's hosted agents, OL… Ollama, MC… MCP, AC… ACP, SJ…
+    stream-json, A2… A2A, UM… UI messages, AG… AG-UI, DE… a declared format, ST… the stream, HT…
+    HTTP."""
     severity: Severity
     meaning: str  # what is wrong, one sentence
     why: str  # which client breaks, and how that looks there
@@ -111,7 +124,9 @@ def rule_texts(text: str) -> Iterator[RuleTexts]:
     for block in text.strip().split("\n\n"):
         head, meaning, why, source = block.replace("\n ", " ").splitlines()
         id, severity, *profiles = head.split()
-        yield RuleTexts(id, msgspec.convert(severity, Severity), meaning, why, source, frozenset(profiles))
+        yield RuleTexts(
+            id, msgspec.convert(severity, Severity), meaning, why, source, frozenset(profiles)
+        )
 
 
 def rules(text: str, walk: MakeWalk, *profiles: Profile) -> tuple[Rule, ...]:
@@ -122,5 +137,7 @@ def rules(text: str, walk: MakeWalk, *profiles: Profile) -> tuple[Rule, ...]:
     found = []
     for each in rule_texts(text):
         chosen = each.profiles or frozenset(profiles) or profiles_of(each.id)
-        found.append(Rule(each.id, each.severity, each.meaning, each.why, each.source, chosen, walk))
+        found.append(
+            Rule(each.id, each.severity, each.meaning, each.why, each.source, chosen, walk)
+        )
     return tuple(found)

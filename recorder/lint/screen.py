@@ -15,8 +15,13 @@ Words = Mapping[str, Mapping[str, Set[str]]]
 """By type of event, the words that a member may have."""
 
 
-def misfits(shapes: Shapes, words: Words, event: Object, nullable: Set[str] = frozenset()) -> Iterable[str]:
-    """Yield in words what of an event is not as its type has it. A member in `nullable` may be null."""
+def misfits(
+    shapes: Shapes, words: Words, event: Object, nullable: Set[str] = frozenset()
+) -> Iterable[str]:
+    """Yield in words what of an event is not as its type has it.
+
+    A member in `nullable` may be null.
+    """
     type = text(event, "type") or ""
     for each in shapes.misfits(event, FAMILY):
         yield misfit(each)

@@ -1,13 +1,15 @@
 """The shapes of JSON that an API declares, and where a value departs from them.
 
-Shapes are written as text, one after another; a line that begins with a space continues the one before:
+Shapes are written as text, one after another; a line that begins with a space continues the one
+before:
 
     part.output_text: text!:text annotations!:[annotation] logprobs:[logprob]
 
-This is the shape of a `part` (a family) whose `type` is `output_text`; types with the same fields stand with commas
-between, `part.input_text,output_text:`. `[kind]` is an array of that kind, `{kind}` an object whose fields are all of
-it, `'high'` this text alone. `!` is a field that must be there and not be null; any other may be missing or null.
-Undeclared fields are not judged, and neither is an object whose `type` its family does not know: APIs grow.
+This is the shape of a `part` (a family) whose `type` is `output_text`; types with the same fields
+stand with commas between, `part.input_text,output_text:`. `[kind]` is an array of that kind,
+`{kind}` an object whose fields are all of it, `'high'` this text alone. `!` is a field that must be
+there and not be null; any other may be missing or null. Undeclared fields are not judged, and
+neither is an object whose `type` its family does not know: APIs grow.
 """
 
 from __future__ import annotations
@@ -33,7 +35,8 @@ class Field(NamedTuple):
     """The value that an object may have under a name."""
 
     is_required: bool
-    kinds: tuple[str, ...]  # it is of one of these: plain, the name of a shape or a family, `[kind]`, `{kind}`
+    # it is of one of these: plain, the name of a shape or a family, `[kind]`, `{kind}`
+    kinds: tuple[str, ...]
 
 
 Shape = Mapping[str, Field]
@@ -60,7 +63,9 @@ def _is_base64(value: Any) -> bool:
 
 
 def _is_numeric(value: Any) -> bool:
-    """Return whether a value is a number, or the text of one: Google's JSON writes numbers larger than a double so."""
+    """Return whether a value is a number, or the text of one: Google's JSON writes numbers larger
+    than a double so.
+    """
     return _as_number(value) is not None
 
 
@@ -85,7 +90,8 @@ PLAIN: Mapping[str, tuple[str, Callable[[Any], bool]]] = {
     "number": ("a number", _is_number),
     "numeric": ("a number", _is_numeric),
     "integer": ("a whole number", _is_integer),
-    "time": ("a time", lambda value: isinstance(value, str) or _is_number(value)),  # pydantic reads seconds, too
+    # pydantic reads seconds, too
+    "time": ("a time", lambda value: isinstance(value, str) or _is_number(value)),
     "truth": ("true or false", lambda value: isinstance(value, bool)),
     "object": ("an object", lambda value: isinstance(value, dict)),
     "base64": ("base64", _is_base64),
@@ -130,7 +136,10 @@ class Shapes:
                 yield from self.misfits(each, inner, path=f"{path}[{key}]")
         elif isinstance(value, dict) and names:
             yield from self._object(value, names[0], path)
-        elif not any(kind in PLAIN and PLAIN[kind][1](value) for kind in kinds) and repr(value) not in kinds:
+        elif (
+            not any(kind in PLAIN and PLAIN[kind][1](value) for kind in kinds)
+            and repr(value) not in kinds
+        ):
             yield Misfit(path, _called(kinds), value)
 
     def _object(self, value: Mapping[str, Any], name: str, path: str) -> Iterable[Misfit]:
@@ -157,7 +166,9 @@ def _shape(line: str) -> tuple[str, Sequence[str], Shape]:
     shape = {}
     for field in fields.split():
         field_name, _, kinds = field.partition(":")
-        shape[field_name.removesuffix("!")] = Field(field_name.endswith("!"), tuple(kinds.split("|")))
+        shape[field_name.removesuffix("!")] = Field(
+            field_name.endswith("!"), tuple(kinds.split("|"))
+        )
     family, point, types = name.replace(" ", "").partition(".")
     return (f"{family}.", types.split(","), shape) if point else ("", [family], shape)
 

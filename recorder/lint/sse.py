@@ -1,4 +1,6 @@
-"""ST: the stream as such, whatever its events mean. Faults that break readers of server-sent events."""
+"""ST: the stream as such, whatever its events mean. Faults that break readers of server-sent
+events.
+"""
 
 from __future__ import annotations
 
@@ -65,7 +67,8 @@ class SseWalk:
     def feed(self, block: StreamBlock) -> Faults:
         is_first, self._last = self._last is None, block
         self._blocks.add(block)
-        if block.is_event or not block.raw:  # whose bytes are not known: a sign of life too, whatever it was
+        # whose bytes are not known: a sign of life too, whatever it was
+        if block.is_event or not block.raw:
             self._events.add(block)
         yield from self._marks(block, is_first)
         if block.is_damaged:
@@ -75,18 +78,28 @@ class SseWalk:
         if block.is_event:
             self._has_ended = self._has_ended or block.type in self._terminal
             yield from self._other_api(block.pos, block.payload)
-            if block.payload is None and not is_done_mark(block) and block.data != b"null" and is_text(block.raw):
+            if (
+                block.payload is None
+                and not is_done_mark(block)
+                and block.data != b"null"
+                and is_text(block.raw)
+            ):
                 yield "ST002", Hit(block.pos, "" if block.data else "its data is empty")
         elif block.kind == "frame" and not any(_foreign_lines(block)):
             yield from self._no_data(block)
-        if self._has_fields and block.kind != "message" and (block.kind == "frame" or block.raw.startswith(b"{")):
+        if (
+            self._has_fields
+            and block.kind != "message"
+            and (block.kind == "frame" or block.raw.startswith(b"{"))
+        ):
             yield from self._no_field(block)
 
     def end(self) -> Faults:
         if not self._stream.is_stream and self._stream.status < 400:
             yield from self._other_api(None, self._stream.document)
         yield from self._unterminated()
-        if not self._stream.is_switched:  # pings keep a connection alive, and are not part of a turn
+        # pings keep a connection alive, and are not part of a turn
+        if not self._stream.is_switched:
             for hit in self._blocks.silences(self._stream, PROXY_SILENCE_NS):
                 yield "ST007", hit
         for hit in self._events.silences(self._stream, CODEX_SILENCE_NS):
@@ -114,14 +127,17 @@ class SseWalk:
             yield "ST003", Hit(block.pos, f"all it has is {' and '.join(names)}")
 
     def _no_field(self, block: StreamBlock) -> Faults:
-        """Yield lines that are not a field. Those of Gemini, and `error:` in Chat, have rules of their own."""
+        """Yield lines that are not a field.
+
+        Those of Gemini, and `error:` in Chat, have rules of their own.
+        """
         for line in _foreign_lines(block):
             if not (line.startswith(b"error:") and self._has_error_lines):
                 yield "ST009", Hit(block.pos, line[:_SHOWN].decode("utf-8", "replace"))
 
     def _unterminated(self) -> Faults:
-        """Yield the last block if it is whole but for its blank line, or is half an event after the end of the
-        response.
+        """Yield the last block if it is whole but for its blank line, or is half an event after the
+        end of the response.
 
         Half an event before that end is not reported: what is missing then is the end.
         """
@@ -145,14 +161,16 @@ class _Moments:
         self._positions.append(block.pos)
 
     def silences(self, stream: StreamView, limit_ns: int) -> Hits:
-        """Yield silences of the provider between head, blocks and end; not while bytes were lost, because the silence
-        is unknown then.
+        """Yield silences of the provider between head, blocks and end; not while bytes were lost,
+        because the silence is unknown then.
         """
         if not stream.is_stream:
             return
         ends = ("response",) if stream.was_cut_by_us else ("response", "end")
         moments = [(each.t_ns, each.pos, False) for each in stream.events if each.kind in ends]
-        moments += [(t_ns, pos, False) for t_ns, pos in zip(self._times, self._positions, strict=True)]
+        moments += [
+            (t_ns, pos, False) for t_ns, pos in zip(self._times, self._positions, strict=True)
+        ]
         for gap in stream.gaps:
             moments += [(gap.from_ns, gap.pos, False), (gap.to_ns, gap.pos, True)]
         for (before, *_), (after, pos, is_in_gap) in pairwise(sorted(moments)):

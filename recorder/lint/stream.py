@@ -1,4 +1,5 @@
-"""A recording as a linter looks at it: its stream as a client would read it, block by block. Pure; never raises.
+"""A recording as a linter looks at it: its stream as a client would read it, block by block. Pure;
+never raises.
 
 The rules see each block once, as it passes: a long stream, decoded, is ten times its bytes.
 """
@@ -29,7 +30,8 @@ class StreamBlock(NamedTuple):
     t_ns: int
     kind: str  # frame, comment, tail; in a framing other than that of server-sent events message
     raw: bytes  # with its terminator; of a message that can be read its data
-    name: str | None  # its `event:` line; of a message the type of the log, where its framing has one
+    # its `event:` line; of a message the type of the log, where its framing has one
+    name: str | None
     data: bytes | None  # its `data:` lines, joined; None if there is none
     payload: Any  # its data as JSON; None if it is none
 
@@ -41,7 +43,9 @@ class StreamBlock(NamedTuple):
 
     @property
     def is_event(self) -> bool:
-        """Return whether it carries data, and was ended by a blank line as events are, or is a message."""
+        """Return whether it carries data, and was ended by a blank line as events are, or is a
+        message.
+        """
         return self.kind in ("frame", "message") and self.data is not None
 
     @property
@@ -76,22 +80,30 @@ class StreamView:
 
     @cached_property
     def is_stream(self) -> bool:
-        """Return True if the body was split into events: what is not a stream is judged by its head alone."""
+        """Return True if the body was split into events: what is not a stream is judged by its head
+        alone.
+        """
         return any(each.kind in ("frame", "comment", "part", "tail") for each in self.events)
 
     @property
     def is_answer(self) -> bool:
-        """Return True if it is a stream that began well: an error status is reported by a rule of HTTP."""
+        """Return True if it is a stream that began well: an error status is reported by a rule of
+        HTTP.
+        """
         return self.is_stream and self.status < 400
 
     @property
     def is_seen_whole(self) -> bool:
-        """Return True if what is missing at the end was not sent: no side left early, and the recorder lost nothing."""
+        """Return True if what is missing at the end was not sent: no side left early, and the
+        recorder lost nothing.
+        """
         return not (self.was_cut_by_us or self.has_gap)
 
     @cached_property
     def is_switched(self) -> bool:
-        """Return True if it came over WebSocket, where each event is a message and none of it is server-sent events."""
+        """Return True if it came over WebSocket, where each event is a message and none of it is
+        server-sent events.
+        """
         return self.recording.is_switched
 
     @cached_property
@@ -106,7 +118,9 @@ class StreamView:
 
     @cached_property
     def body(self) -> bytes:
-        """Return the response body, whatever it is; its beginning, if it is too large to be looked at."""
+        """Return the response body, whatever it is; its beginning, if it is too large to be looked
+        at.
+        """
         pieces, size_bytes = [], 0
         for each in self.recording.pieces:
             if size_bytes <= DOCUMENT_LIMIT:
@@ -121,8 +135,8 @@ class StreamView:
 
     @cached_property
     def was_cut_by_us(self) -> bool:
-        """Return True if the client left, the recorder stopped, or the stream still continues: the provider may have
-        sent what is missing at its end, or never had a chance to send it.
+        """Return True if the client left, the recorder stopped, or the stream still continues: the
+        provider may have sent what is missing at its end, or never had a chance to send it.
         """
         return self.end is None or self.end.outcome in ENDED_HERE
 
@@ -143,8 +157,8 @@ class StreamView:
     def each_block(self) -> Iterator[StreamBlock]:
         """Yield the stream, block by block. A block longer than any payload has no data.
 
-        A block right after lost bytes may be half an event, and so may an unended one before them: of these only the
-        times are true.
+        A block right after lost bytes may be half an event, and so may an unended one before them:
+        of these only the times are true.
         """
         is_after_gap, is_first = False, True
         framing, dialect = framing_in_head(self.exchange, self.response), by_name(self.exchange.api)
@@ -177,14 +191,18 @@ def _half(block: StreamBlock) -> StreamBlock:
     return StreamBlock(block.pos, block.t_ns, "tail", b"", None, None, None)
 
 
-def _stream_block(block: BodyBlock, framing: Framing, dialect: Dialect, *, is_first: bool) -> StreamBlock:
+def _stream_block(
+    block: BodyBlock, framing: Framing, dialect: Dialect, *, is_first: bool
+) -> StreamBlock:
     raw, event = block.raw or b"", block.event
     if block.kind == "message":
         message = Fields() if block.raw is None else framing.fields(raw)
         data = None if message.data is None else dialect.unwrapped(message.data)
         payload = None if data is None else _payload(data)
         name = None if message.event is None else event.type
-        return StreamBlock(event.pos, event.t_ns, block.kind, raw if data is None else data, name, data, payload)
+        return StreamBlock(
+            event.pos, event.t_ns, block.kind, raw if data is None else data, name, data, payload
+        )
     fields = parse(raw.removeprefix(BOM) if is_first else raw)
     name = fields.event.decode("utf-8", "replace") if fields.event else None
     payload = None if fields.data is None else _payload(fields.data)

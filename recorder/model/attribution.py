@@ -1,6 +1,7 @@
 """Whom and what the cost of a request counts for. Pure data.
 
-A session is of one owner. Its labels say of whom: sessions that were recorded without tokens are of none.
+A session is of one owner. Its labels say of whom: sessions that were recorded without tokens are of
+none.
 """
 
 from __future__ import annotations
@@ -9,7 +10,9 @@ import msgspec
 
 
 class Attribution(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Whom and what the cost of a request counts for: by the token that it shows, and by its `X-Recorder-Tags`."""
+    """Whom and what the cost of a request counts for: by the token that it shows, and by its
+    `X-Recorder-Tags`.
+    """
 
     owner: str | None = None
     team: str | None = None
@@ -35,7 +38,10 @@ def labels_of(owner: str | None) -> str:
 
 
 def owner_of(labels: str) -> str | None:
-    """Return the owner that the labels of a session name. A program may give a session any labels: then it has none."""
+    """Return the owner that the labels of a session name.
+
+    A program may give a session any labels: then it has none.
+    """
     try:
         return msgspec.json.decode(labels, type=_Labels).owner if labels.startswith(OWNED) else None
     except msgspec.DecodeError:

@@ -1,4 +1,6 @@
-"""The hash chain of an exchange: each event holds the hash of the one before, the first that of its row. Pure."""
+"""The hash chain of an exchange: each event holds the hash of the one before, the first that of its
+row. Pure.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +20,9 @@ def root(session_id: str, exchange_id: str) -> bytes:
 
 
 def row_root(exchange: Exchange) -> bytes:
-    """Return a root that covers the row of the exchange, too, where that is known. A column that is added to the row
-    later must not be part of this.
+    """Return a root that covers the row of the exchange, too, where that is known.
+
+    A column that is added to the row later must not be part of this.
     """
     return sha256(_header(msgspec.structs.astuple(exchange))).digest()
 
@@ -37,8 +40,20 @@ def link(
     data_start: int | None,
     data_length: int | None,
 ) -> bytes:
-    """Return the hash of an event: SHA-256 over the previous hash, the row's fields as a JSON array, and `raw`."""
-    fields = (pos, kind, t_ns, type, sequence_number, item_id, output_index, data_start, data_length)
+    """Return the hash of an event: SHA-256 over the previous hash, the row's fields as a JSON
+    array, and `raw`.
+    """
+    fields = (
+        pos,
+        kind,
+        t_ns,
+        type,
+        sequence_number,
+        item_id,
+        output_index,
+        data_start,
+        data_length,
+    )
     digest = _new()
     digest.update(previous + _header(fields) + raw)
     return digest.digest()

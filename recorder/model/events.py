@@ -1,16 +1,16 @@
 """An exchange: its rows in the log, the JSON in these, and a recording of it in memory. Pure data.
 
-The fields of a row are the columns of its table, in order (`recorder.store.schema`). Times are integers in
-nanoseconds: `*_ns` of a session or exchange is wall time since the epoch, `t_ns` of an event is monotonic time since
-the exchange began.
+The fields of a row are the columns of its table, in order (`recorder.store.schema`). Times are
+integers in nanoseconds: `*_ns` of a session or exchange is wall time since the epoch, `t_ns` of an
+event is monotonic time since the exchange began.
 
-The JSON is that of requests, responses and endings: of the journal's control records (heads and end), and of the log's
-events of those kinds (records). Headers and URLs in it are already redacted (`recorder.wire.redaction.headers`): these
-structs reach the disk.
+The JSON is that of requests, responses and endings: of the journal's control records (heads and
+end), and of the log's events of those kinds (records). Headers and URLs in it are already redacted
+(`recorder.wire.redaction.headers`): these structs reach the disk.
 
-`recorder.wire.recording` makes a recording of the events of an exchange, `recorder.recordings` loads it. The body is as
-the log has it, its content coding undone, and `headers` are true for it: they name a coding only where none of it was
-undone.
+`recorder.wire.recording` makes a recording of the events of an exchange, `recorder.recordings`
+loads it. The body is as the log has it, its content coding undone, and `headers` are true for it:
+they name a coding only where none of it was undone.
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ from recorder.model.attribution import Attribution
 Kind = Literal[
     "request",  # pos 0: the request head as JSON; then, with type "body", its body in parts
     "response",  # the response head as JSON
-    "frame",  # one event with its terminator (`recorder.wire.framing`); over WebSocket the payload of one message
+    # one event with its terminator (`recorder.wire.framing`); over WebSocket the payload of one
+    # message
+    "frame",
     "comment",  # an SSE block that carries no field: comment lines, stray blank lines
     "part",  # a piece of an event over `recorder.wire.framing.sse.FRAME_LIMIT`
     "tail",  # an unterminated event at the end of the stream
@@ -44,7 +46,9 @@ BODY_KINDS: frozenset[Kind] = frozenset({"frame", "comment", "part", "tail", "bo
 """Kinds whose `raw`, in order of `pos`, concatenate to the decoded response body."""
 
 SHARED = "shared"
-"""The type of a row that has a recipe in place of a request body (`recorder.model.shared_body`). No event has it."""
+"""The type of a row that has a recipe in place of a request body (`recorder.model.shared_body`). No
+event has it.
+"""
 
 BrokenOff = Literal[
     "client_disconnect",
@@ -57,8 +61,9 @@ BrokenOff = Literal[
     "recorder_crash",
 ]
 Outcome = Literal["eof", "client_done"] | BrokenOff
-"""How the transport of an exchange ended: the body as HTTP says a body ends, or before that. `client_done`: the client
-left when the stream had said that it is over, and did not wait for the end of its body (`recorder.wire.conclusion`)."""
+"""How the transport of an exchange ended: the body as HTTP says a body ends, or before that.
+`client_done`: the client left when the stream had said that it is over, and did not wait for the
+end of its body (`recorder.wire.conclusion`)."""
 
 WHOLE: frozenset[Outcome] = frozenset({"eof", "client_done"})
 """Outcomes of a response of which nothing is missing."""
@@ -90,7 +95,9 @@ class Session(msgspec.Struct, frozen=True):
 
 
 class Exchange(msgspec.Struct, frozen=True):
-    """One HTTP request and the response it got, streamed or not; a WebSocket connection; or a turn on one."""
+    """One HTTP request and the response it got, streamed or not; a WebSocket connection; or a turn
+    on one.
+    """
 
     session_id: str
     exchange_id: str  # UUIDv7, hyphenated
@@ -128,25 +135,30 @@ class Event(msgspec.Struct, frozen=True, gc=False):
 
 
 WEBSOCKET = "WEBSOCKET"
-"""The method of a turn over WebSocket: a message of the client that asks for a response, and the messages that answer
-it. The connection is an exchange of its own, whose method is GET.
+"""The method of a turn over WebSocket: a message of the client that asks for a response, and the
+messages that answer it. The connection is an exchange of its own, whose method is GET.
 """
 
 STDIO = "STDIO"
-"""The method of a run of a program whose standard streams were recorded: the lines of both sides are messages of one
-connection, and its request is the command."""
+"""The method of a run of a program whose standard streams were recorded: the lines of both sides
+are messages of one connection, and its request is the command."""
 
 UNDECODED: Literal["undecoded"] = "undecoded"
-"""The type of a `sent` that is not a message, of which no part is JSON: bytes of the client that cannot be read."""
+"""The type of a `sent` that is not a message, of which no part is JSON: bytes of the client that
+cannot be read.
+"""
 
 LEFT_OUT: Literal["left_out"] = "left_out"
-"""The type of a `body` that is not part of the decoded body: what stood after the end of its coding, which clients
-leave out."""
+"""The type of a `body` that is not part of the decoded body: what stood after the end of its
+coding, which clients leave out."""
 
-SWITCHED = 101  # the status of the response with which a connection is switched to WebSocket; turns repeat its head
+# the status of the response with which a connection is switched to WebSocket; turns repeat its head
+SWITCHED = 101
 
-TRANSCRIPT = "transcript"  # the source of sessions that are derived from what an agent wrote down of them
-PROBE = "probe"  # the source of sessions that `sessions` does not list: requests that are not a conversation, by day
+# the source of sessions that are derived from what an agent wrote down of them
+TRANSCRIPT = "transcript"
+# the source of sessions that `sessions` does not list: requests that are not a conversation, by day
+PROBE = "probe"
 LATEST = "latest"  # the session that was used last: no session is called that
 
 
@@ -175,14 +187,17 @@ def header(headers: Iterable[Header], name: str) -> str:
 
 def as_sent(headers: Iterable[Header]) -> list[tuple[bytes, bytes]]:
     """Return headers as they were on the wire, as far as that is known."""
-    return [(name.encode("latin-1", "replace"), value.encode("latin-1", "replace")) for name, value in headers]
+    return [
+        (name.encode("latin-1", "replace"), value.encode("latin-1", "replace"))
+        for name, value in headers
+    ]
 
 
 class Imported(msgspec.Struct, frozen=True):
     """The session of an imported exchange, which a recorder finds out for others.
 
-    With `exchange`, its row in the log that it was exported from, what follows are not bytes of a response: each chunk
-    is an event of the log, a line of the export (`recorder.model.jsonl`).
+    With `exchange`, its row in the log that it was exported from, what follows are not bytes of a
+    response: each chunk is an event of the log, a line of the export (`recorder.model.jsonl`).
     """
 
     session: Session
@@ -196,16 +211,21 @@ class RequestHead(msgspec.Struct, frozen=True):
     session_id: str  # the session's id if grouping finds no session that exists
     started_ns: int  # wall time
     method: str
-    target: str  # path and redacted query, as the client sent them, without the `/s/<session>` prefix
+    # path and redacted query, as the client sent them, without the `/s/<session>` prefix
+    target: str
     upstream: str  # the name of the upstream it goes to
     headers: list[Header]
-    session: str | None = None  # from the path prefix, `X-Recorder-Session` or a header of the user's own
+    # from the path prefix, `X-Recorder-Session` or a header of the user's own
+    session: str | None = None
     session_source: str | None = None  # `path`, `header`
     imported: Imported | None = None  # if no client sent it to us
-    labels: str | msgspec.UnsetType = msgspec.UNSET  # of the session, a JSON object, if this request begins it
-    session_fields: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET  # of the body, where the user's names stand
+    # of the session, a JSON object, if this request begins it
+    labels: str | msgspec.UnsetType = msgspec.UNSET
+    # of the body, where the user's names stand
+    session_fields: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
     derived: str | msgspec.UnsetType = msgspec.UNSET  # as in `RequestRecord`
-    base_url: str | msgspec.UnsetType = msgspec.UNSET  # of the upstream, if it is not the public one of that name
+    # of the upstream, if it is not the public one of that name
+    base_url: str | msgspec.UnsetType = msgspec.UNSET
     attribution: Attribution | msgspec.UnsetType = msgspec.UNSET
 
 
@@ -236,14 +256,15 @@ class WebSocketTurn(msgspec.Struct, frozen=True):
 
     connection: str  # the id of the exchange that is the connection
     number: int  # of this request on that connection; 1 is the first
-    stream_id: str | None = None  # of the several streams of responses that one connection may carry
+    # of the several streams of responses that one connection may carry
+    stream_id: str | None = None
 
 
 class RequestRecord(msgspec.Struct, frozen=True):
     """`raw` of the first `request` event, as JSON. The body follows in events of type "body".
 
-    With `redactions` all sizes and the digest are those of the body as it is recorded: a digest of what was sent would
-    let a short secret be guessed, since the rest is known.
+    With `redactions` all sizes and the digest are those of the body as it is recorded: a digest of
+    what was sent would let a short secret be guessed, since the rest is known.
     """
 
     method: str
@@ -255,10 +276,14 @@ class RequestRecord(msgspec.Struct, frozen=True):
     body_bytes: int  # of the body, decoded, as recorded
     complete: bool  # whether all of the body was seen
     undecoded: str | None = None  # why the body is not decoded: it is JSON in truth, or not kept
-    redactions: dict[str, int] | msgspec.UnsetType = msgspec.UNSET  # of the body: how many secrets of which kind
-    websocket: WebSocketTurn | msgspec.UnsetType = msgspec.UNSET  # if it was a message: the body is its payload
-    derived: str | msgspec.UnsetType = msgspec.UNSET  # what the exchange was derived from, if no byte of it was seen
-    base_url: str | msgspec.UnsetType = msgspec.UNSET  # of the upstream, if it is not the public one of that name
+    # of the body: how many secrets of which kind
+    redactions: dict[str, int] | msgspec.UnsetType = msgspec.UNSET
+    # if it was a message: the body is its payload
+    websocket: WebSocketTurn | msgspec.UnsetType = msgspec.UNSET
+    # what the exchange was derived from, if no byte of it was seen
+    derived: str | msgspec.UnsetType = msgspec.UNSET
+    # of the upstream, if it is not the public one of that name
+    base_url: str | msgspec.UnsetType = msgspec.UNSET
     attribution: Attribution | msgspec.UnsetType = msgspec.UNSET
 
 
@@ -278,8 +303,9 @@ Side = Literal["client", "server"]
 """The sender, of the two ends of a connection that was switched to WebSocket."""
 
 FrameShape = tuple[int, Side, int, int]
-"""One WebSocket frame: `t_ns` of its last byte, its sender, its first byte (FIN, RSV1 to RSV3 and the opcode, RFC 6455
-section 5.2), and its length on the wire, header and masking key included. `raw` of a `frames` event is a list of them.
+"""One WebSocket frame: `t_ns` of its last byte, its sender, its first byte (FIN, RSV1 to RSV3 and
+the opcode, RFC 6455 section 5.2), and its length on the wire, header and masking key included.
+`raw` of a `frames` event is a list of them.
 """
 
 
@@ -296,8 +322,10 @@ class ControlRecord(msgspec.Struct, frozen=True):
 class CloseRecord(msgspec.Struct, frozen=True):
     """The end of a WebSocket connection."""
 
-    by: Side | None  # who ended its direction first, by a Close frame or without one; None if nobody did
-    code: int | None = None  # of the first Close frame, 1005 if it has none; None if none was sent: RFC 6455's 1006
+    # who ended its direction first, by a Close frame or without one; None if nobody did
+    by: Side | None
+    # of the first Close frame, 1005 if it has none; None if none was sent: RFC 6455's 1006
+    code: int | None = None
     reason: str | None = None
 
 
@@ -319,11 +347,14 @@ class EndRecord(msgspec.Struct, frozen=True):
     coding: str | None
     undecoded: str | None  # why the body is kept as it was sent from some point on
     lossless: bool
-    close: CloseRecord | msgspec.UnsetType = msgspec.UNSET  # of a connection that was switched to WebSocket
+    # of a connection that was switched to WebSocket
+    close: CloseRecord | msgspec.UnsetType = msgspec.UNSET
 
 
 class LateRecord(msgspec.Struct, frozen=True):
-    """`raw` of the `note` event after the `end` of an exchange whose recorder came back later, as JSON."""
+    """`raw` of the `note` event after the `end` of an exchange whose recorder came back later, as
+    JSON.
+    """
 
     reason: str
     events: int  # that the log does not have
@@ -336,8 +367,8 @@ class LateRecord(msgspec.Struct, frozen=True):
 
 
 MEMORY_LIMIT = 512 * 2**20
-"""Bytes of all recordings that are held at once: a hundred long sessions of an agent, and what any machine can
-spare."""
+"""Bytes of all recordings that are held at once: a hundred long sessions of an agent, and what any
+machine can spare."""
 
 EVENT_BYTES = 500
 """Bytes of memory that an event takes besides its `raw`."""
@@ -349,13 +380,16 @@ _OF_THE_TRANSFER = frozenset({"content-length", "transfer-encoding"})
 
 
 def true_headers(given: Iterable[Header], *, is_coded: bool = False) -> list[Header]:
-    """Return the headers that are true for a body as it is stored: decoded, unless it is still coded."""
+    """Return the headers that are true for a body as it is stored: decoded, unless it is still
+    coded.
+    """
     untrue = _OF_THE_TRANSFER if is_coded else _OF_THE_TRANSFER | {"content-encoding"}
     return [(name, value) for name, value in given if name.lower() not in untrue]
 
 
 class Piece(NamedTuple):
-    """A frame, or another piece of a body, and when its last byte came, in nanoseconds since the exchange began.
+    """A frame, or another piece of a body, and when its last byte came, in nanoseconds since the
+    exchange began.
 
     Over WebSocket it is a whole message, or bytes that are none.
     """
@@ -383,7 +417,10 @@ class Gap(NamedTuple):
 
 
 class Recording(msgspec.Struct, frozen=True):
-    """One exchange. Without `response` there was none: the upstream could not be reached, or broke off before it."""
+    """One exchange.
+
+    Without `response` there was none: the upstream could not be reached, or broke off before it.
+    """
 
     exchange: Exchange
     request: RequestRecord
@@ -397,11 +434,13 @@ class Recording(msgspec.Struct, frozen=True):
     name: str = ""  # as a person finds it: exchange 2 of tests/weather.sse.jsonl
     number: int = 1  # in its session; 1 is the first
     gaps: tuple[Gap, ...] = ()
-    damage: str | None = None  # why it cannot be an answer: no request, or a head that cannot be read
+    # why it cannot be an answer: no request, or a head that cannot be read
+    damage: str | None = None
     sent: tuple[SentMessage, ...] = ()  # over WebSocket, as are the next two
     control: tuple[tuple[int, ControlRecord], ...] = ()  # when each came, and what it is
     frames: tuple[FrameShape, ...] = ()
-    events: Sequence[Event] = ()  # the rows of the log, if they are held: to judge, to compare, to write them
+    # the rows of the log, if they are held: to judge, to compare, to write them
+    events: Sequence[Event] = ()
 
     @property
     def headers(self) -> list[Header]:
@@ -418,14 +457,17 @@ class Recording(msgspec.Struct, frozen=True):
     def is_coded(self) -> bool:
         """Return True if `pieces` are all still in the content coding that they were sent in.
 
-        Where it was undone up to some point only, no header is true of both parts; the first is what can be read.
+        Where it was undone up to some point only, no header is true of both parts; the first is
+        what can be read.
         """
         end = self.end
         return end is not None and end.undecoded is not None and end.body_sha256 == end.wire_sha256
 
     @property
     def is_switched(self) -> bool:
-        """Return True for a connection that was switched to WebSocket, and for a turn on one: pieces are messages."""
+        """Return True for a connection that was switched to WebSocket, and for a turn on one:
+        pieces are messages.
+        """
         return self.response is not None and self.response.status == SWITCHED
 
     @property
@@ -438,13 +480,19 @@ class MemoryBudget:
     """The bytes of recordings that are held together, counted against one limit as they are read."""
 
     def __init__(self, holder: str, remedy: str, limit_bytes: int | None = None) -> None:
-        """Count from 0. `holder` and `remedy` begin and end the message: "These recordings take", "name fewer"."""
+        """Count from 0.
+
+        `holder` and `remedy` begin and end the message: "These recordings take", "name fewer".
+        """
         self._limit_bytes = MEMORY_LIMIT if limit_bytes is None else limit_bytes
         self._message = f"{holder} over {self._limit_bytes >> 20} MiB of memory: {remedy}."
         self._size_bytes = 0
 
     def add(self, size_bytes: int, overhead_bytes: int = EVENT_BYTES) -> None:
-        """Count an event or a piece of that many bytes. Raises `RecorderError` when all together pass the limit."""
+        """Count an event or a piece of that many bytes.
+
+        Raises `RecorderError` when all together pass the limit.
+        """
         self._size_bytes += size_bytes + overhead_bytes
         if self._size_bytes > self._limit_bytes:
             raise RecorderError(self._message)

@@ -1,11 +1,13 @@
-"""Facts: the meaning of events, the same for all providers. Dialects translate into them, projections fold them.
+"""Facts: the meaning of events, the same for all providers. Dialects translate into them,
+projections fold them.
 
 Rules of this file:
 
 * A fact repeats what the wire has. A projection concludes what follows from several facts.
-* An item is named by a key that its dialect chooses: the same key means the same item within one response. It is not
-  shown to anyone.
-* Text is as it was decoded: it may hold NUL and lone surrogates (a pair may be cut between two deltas).
+* An item is named by a key that its dialect chooses: the same key means the same item within one
+  response. It is not shown to anyone.
+* Text is as it was decoded: it may hold NUL and lone surrogates (a pair may be cut between two
+  deltas).
 """
 
 from __future__ import annotations
@@ -21,8 +23,9 @@ from recorder.model.events import Event
 ItemKey = int | str
 
 Field = Literal["text", "refusal", "reasoning", "summary", "arguments", "output"]
-"""The texts of an item: what a message says or refuses to say; raw reasoning and its summary; what a tool is called
-with; what a tool of the provider printed. Each may come in numbered parts (content, summary or command index)."""
+"""The texts of an item: what a message says or refuses to say; raw reasoning and its summary; what
+a tool is called with; what a tool of the provider printed. Each may come in numbered parts
+(content, summary or command index)."""
 
 ItemKind = Literal["message", "reasoning", "tool_call", "other"]
 
@@ -46,7 +49,9 @@ class Fact(msgspec.Struct, frozen=True, gc=False):
 
 
 class ResponseStarted(Fact, frozen=True, gc=False):
-    """The beginning of a response; repeated where an event has another id or model than those before."""
+    """The beginning of a response; repeated where an event has another id or model than those
+    before.
+    """
 
     response_id: str | None = None
     model: str | None = None
@@ -70,14 +75,18 @@ class ItemState(msgspec.Struct, frozen=True):
     annotations: tuple[str, ...] = ()  # each a JSON object
     logprobs: str | None = None  # a JSON array
     encrypted: bool = False  # reasoning that only the provider can read is there
-    output: str | None = None  # what a tool of the provider gave: text or JSON, images by size and digest
+    # what a tool of the provider gave: text or JSON, images by size and digest
+    output: str | None = None
     failed: bool | None = None
     output_index: int | None = None  # in a `ResponseItems`, if it is not the item's place there
     thread_id: str | None = None  # of the sub-agent that it is of, in a stream with several agents
 
 
 class ItemStarted(Fact, frozen=True, gc=False):
-    """The beginning of an item. `output_index` is its place on the wire: Chat choice, Gemini candidate."""
+    """The beginning of an item.
+
+    `output_index` is its place on the wire: Chat choice, Gemini candidate.
+    """
 
     item: ItemKey
     output_index: int | None
@@ -88,7 +97,8 @@ class ItemStarted(Fact, frozen=True, gc=False):
 class TextAdded(Fact, frozen=True, gc=False, eq=False):
     """A delta of one of an item's texts.
 
-    Most of every stream: a dialect may decode it straight from a payload, into a subclass. That is the same fact.
+    Most of every stream: a dialect may decode it straight from a payload, into a subclass. That is
+    the same fact.
     """
 
     item: ItemKey
@@ -147,22 +157,27 @@ class ToolProgress(Fact, frozen=True, gc=False):
 
 
 class ResponseItems(Fact, frozen=True, gc=False):
-    """All items of the response, in order, as its last event (or a body that is not a stream) has them."""
+    """All items of the response, in order, as its last event (or a body that is not a stream) has
+    them.
+    """
 
     items: tuple[ItemState, ...]
 
 
 class ToolResult(Fact, frozen=True, gc=False):
-    """The result of a call: of a provider's tool within the stream, of a client's in the next request.
+    """The result of a call: of a provider's tool within the stream, of a client's in the next
+    request.
 
-    Without `call_id` (Gemini), it is that of the first call of `name` in the response before that has none yet.
+    Without `call_id` (Gemini), it is that of the first call of `name` in the response before that
+    has none yet.
     """
 
     call_id: str | None
     name: str | None
     output: str  # text, or JSON where it is not only text
     failed: bool | None = None
-    place: str | None = None  # the key of its call where ids are not to be relied on: `call_place`, with a number
+    # the key of its call where ids are not to be relied on: `call_place`, with a number
+    place: str | None = None
 
 
 class ReturnedElsewhere(Fact, frozen=True, gc=False):
@@ -172,7 +187,9 @@ class ReturnedElsewhere(Fact, frozen=True, gc=False):
 
 
 class Usage(msgspec.Struct, frozen=True):
-    """Token counts. `input_tokens` includes cached and cache-write, `output_tokens` includes reasoning.
+    """Token counts.
+
+    `input_tokens` includes cached and cache-write, `output_tokens` includes reasoning.
 
     `None` is not reported. Names and meaning of OpenTelemetry GenAI.
     """
@@ -186,12 +203,14 @@ class Usage(msgspec.Struct, frozen=True):
 
 
 class UsageDetails(msgspec.Struct, frozen=True):
-    """Counts beside those of `Usage` that have prices of their own, and the cost that the provider itself reports.
+    """Counts beside those of `Usage` that have prices of their own, and the cost that the provider
+    itself reports.
 
     `None` is not reported. Tokens are a part of `input_tokens` or of `output_tokens`.
     """
 
-    cache_write_1h_input_tokens: int | None = None  # part of the tokens written: those kept for an hour
+    # part of the tokens written: those kept for an hour
+    cache_write_1h_input_tokens: int | None = None
     input_audio_tokens: int | None = None  # cached ones included
     cache_read_input_audio_tokens: int | None = None
     input_image_tokens: int | None = None  # documents included
@@ -202,13 +221,14 @@ class UsageDetails(msgspec.Struct, frozen=True):
     output_citation_tokens: int | None = None
     web_searches: int | None = None
     reported_cost_usd: str | None = None  # decimal text, exact
-    reported_cost_source: str | None = None  # where it was: `usage.cost`, `usage.cost_in_usd_ticks`, a header's name
+    # where it was: `usage.cost`, `usage.cost_in_usd_ticks`, a header's name
+    reported_cost_source: str | None = None
     inference_geo: str | None = None  # the region in which the model ran, in the provider's word
 
 
 class Iteration(msgspec.Struct, frozen=True):
-    """A run of a model within a response whose tokens its `Usage` leaves out: a compaction, an advisor, a
-    transcription.
+    """A run of a model within a response whose tokens its `Usage` leaves out: a compaction, an
+    advisor, a transcription.
     """
 
     type: str  # in the provider's word
@@ -228,23 +248,31 @@ class UsageReported(Fact, frozen=True, gc=False):
 
 
 class CostReported(Fact, frozen=True, gc=False):
-    """The cost that a gateway reports in a response head, in US dollars as decimal text. `source` is the header."""
+    """The cost that a gateway reports in a response head, in US dollars as decimal text.
+
+    `source` is the header.
+    """
 
     usd: str
     source: str
 
 
 class TierReported(Fact, frozen=True, gc=False):
-    """The service tier at which the provider serves a response; repeated where an event has another one."""
+    """The service tier at which the provider serves a response; repeated where an event has another
+    one.
+    """
 
     tier: str
 
 
 class ResponseFinished(Fact, frozen=True, gc=False):
-    """The reason of the provider for the end of a response (or of one choice): its `finish_reason`, in its own word."""
+    """The reason of the provider for the end of a response (or of one choice): its `finish_reason`,
+    in its own word.
+    """
 
     reason: str | None
-    verdict: Literal["incomplete", "failed"] | None = None  # that it says of the response, whatever its event is called
+    # that it says of the response, whatever its event is called
+    verdict: Literal["incomplete", "failed"] | None = None
 
 
 class ErrorReported(Fact, frozen=True, gc=False):
@@ -278,16 +306,21 @@ class UnreadText(Fact, frozen=True, gc=False):
 
 
 class ApiSpoken(Fact, frozen=True, gc=False):
-    """The format that the payloads of a stream show from here on, where its path says another one, or none."""
+    """The format that the payloads of a stream show from here on, where its path says another one,
+    or none.
+    """
 
     api: str
     contradicts_path: bool
 
 
 class RequestParameters(msgspec.Struct, frozen=True):
-    """The settings of a request, and its size by parts. `None`: the request has no such member, or there is none.
+    """The settings of a request, and its size by parts.
 
-    Words are the provider's. Digests are the first 16 hex digits of SHA-256: equal ones mean the same content.
+    `None`: the request has no such member, or there is none.
+
+    Words are the provider's. Digests are the first 16 hex digits of SHA-256: equal ones mean the
+    same content.
     """
 
     reasoning_effort: str | None = None
@@ -302,9 +335,11 @@ class RequestParameters(msgspec.Struct, frozen=True):
     store: bool | None = None
     response_format: str | None = None  # text, json_object, json_schema, …
     response_schema: str | None = None  # its name
-    tool_choice: str | None = None  # auto, none, required, …, or the name of the tool that must be called
+    # auto, none, required, …, or the name of the tool that must be called
+    tool_choice: str | None = None
     parallel_tool_calls: bool | None = None
-    tool_names: tuple[str, ...] | None = None  # of the tools offered, in order; their types where they have no names
+    # of the tools offered, in order; their types where they have no names
+    tool_names: tuple[str, ...] | None = None
     input_messages: int | None = None  # with a text, a picture or a file
     input_tool_calls: int | None = None
     input_tool_results: int | None = None
@@ -315,9 +350,11 @@ class RequestParameters(msgspec.Struct, frozen=True):
     tools_bytes: int | None = None  # of the tools as JSON without spaces
     tools_digest: str | None = None
     prompt_cache_key: str | None = None  # of OpenAI; the name of the cached content of Gemini
-    prompt_cache_retention: str | None = None  # for how long the prompt is cached: 5m, 1h, 24h, in_memory, …
+    # for how long the prompt is cached: 5m, 1h, 24h, in_memory, …
+    prompt_cache_retention: str | None = None
     cache_markers: int | None = None  # places up to which the prompt is to be cached
-    request_digest: str | None = None  # of what decides the answer: equal ones mean that the same was sent again
+    # of what decides the answer: equal ones mean that the same was sent again
+    request_digest: str | None = None
 
 
 class RepeatedCall(msgspec.Struct, frozen=True):
@@ -333,15 +370,21 @@ class RequestFacts(Fact, frozen=True, gc=False):
     model: str | None = None
     stream: bool | None = None
     text: str | None = None  # the last thing that a person says in it
-    is_turn: bool = False  # whether that is what it ends with: an answer to tool calls only goes on with a turn
-    results: tuple[ToolResult, ...] = ()  # of tool calls, in order; those of earlier turns too, if they have ids
+    # whether that is what it ends with: an answer to tool calls only goes on with a turn
+    is_turn: bool = False
+    # of tool calls, in order; those of earlier turns too, if they have ids
+    results: tuple[ToolResult, ...] = ()
     instructions: tuple[str, ...] = ()  # how each text of the system prompt begins
-    previous_response_id: str | None = None  # of the response that it continues: the items before are not in it
-    conversation_id: str | None = None  # of the conversation that the provider keeps, and that it continues
+    # of the response that it continues: the items before are not in it
+    previous_response_id: str | None = None
+    # of the conversation that the provider keeps, and that it continues
+    conversation_id: str | None = None
     items: int = 0  # messages and other items in it
-    generates: bool = True  # False: it only readies the connection for what follows, and no model answers
+    # False: it only readies the connection for what follows, and no model answers
+    generates: bool = True
     parameters: RequestParameters = RequestParameters()
-    repeated_calls: tuple[RepeatedCall, ...] = ()  # of the last turn with results, where ids join them
+    # of the last turn with results, where ids join them
+    repeated_calls: tuple[RepeatedCall, ...] = ()
 
     @property
     def continues(self) -> bool:
@@ -361,11 +404,14 @@ class RequestReceived(Fact, frozen=True, gc=False):
 
     path: str
     body: bytes
-    conversation: Any = None  # a `recorder.wire.dialects.conversation.Conversation`; None: nobody here knows
+    # a `recorder.wire.dialects.conversation.Conversation`; None: nobody here knows
+    conversation: Any = None
 
 
 class DerivedFrom(Fact, frozen=True, gc=False):
-    """The mark of an exchange that is derived from something: its times are not those of a response."""
+    """The mark of an exchange that is derived from something: its times are not those of a
+    response.
+    """
 
     source: str
 
@@ -383,7 +429,9 @@ class HeadReceived(Fact, frozen=True, gc=False):
 
 
 class FirstByte(Fact, frozen=True, gc=False):
-    """The time of the first read of the body, since the exchange began: earlier than the first event was complete."""
+    """The time of the first read of the body, since the exchange began: earlier than the first
+    event was complete.
+    """
 
     t_ns: int
 
@@ -408,7 +456,9 @@ class UnterminatedEvent(Fact, frozen=True, gc=False):
 
 
 class UnreadableResponse(Fact, frozen=True, gc=False):
-    """A response of which nothing was understood, or not all of it, as a whole: empty, in a coding, not recorded."""
+    """A response of which nothing was understood, or not all of it, as a whole: empty, in a coding,
+    not recorded.
+    """
 
     reason: str
 

@@ -12,14 +12,18 @@ from recorder.model.events import Session
 
 
 class EditedTurn(msgspec.Struct, frozen=True):
-    """A turn whose answer was another one than the recorded: a text, a call, or the status of an error."""
+    """A turn whose answer was another one than the recorded: a text, a call, or the status of an
+    error.
+    """
 
     turn: int
     what: str
 
 
 class ForkedFrom(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The parent: of its turns up to number `until`, requests that equal one were answered from the recording."""
+    """The parent: of its turns up to number `until`, requests that equal one were answered from the
+    recording.
+    """
 
     name: str
     until: int
@@ -52,7 +56,9 @@ def resend_labels(parent: ResentFrom) -> str:
 
 
 def resent_from(session: Session) -> ResentFrom | None:
-    """Return whose requests a session repeats; None if it does not, or its labels are of another kind."""
+    """Return whose requests a session repeats; None if it does not, or its labels are of another
+    kind.
+    """
     return _labels_of(session).resent_from
 
 

@@ -7,22 +7,27 @@ from typing import NamedTuple
 
 
 def uuid7(now_ns: int, entropy: bytes) -> str:
-    """Return a UUIDv7 (RFC 9562 section 5.7) of a wall time and ten random bytes, both given by the caller."""
+    """Return a UUIDv7 (RFC 9562 section 5.7) of a wall time and ten random bytes, both given by the
+    caller.
+    """
     time, random = f"{now_ns // 1_000_000 & (1 << 48) - 1:012x}", entropy.hex()
     variant = "89ab"[entropy[2] >> 4 & 0x3]
     return f"{time[:8]}-{time[8:]}-7{random[1:4]}-{variant}{random[5:8]}-{random[8:20]}"
 
 
 def without_time(id: str) -> str:
-    """Return what a UUIDv7 has besides its time: the same of two ids that were made of the same bytes."""
+    """Return what a UUIDv7 has besides its time: the same of two ids that were made of the same
+    bytes.
+    """
     return id[len("01234567-89ab") :]
 
 
 def turn_id(connection_id: str, number: int) -> str:
-    """Return the id of a turn on an imported connection; with number 0 the one that the connection itself is to have.
+    """Return the id of a turn on an imported connection; with number 0 the one that the connection
+    itself is to have.
 
-    The number stands before the random part that they share, and after the time: they sort in their order, and before
-    what is imported next. Numbers over 16,383 are unique, but not in order.
+    The number stands before the random part that they share, and after the time: they sort in their
+    order, and before what is imported next. Numbers over 16,383 are unique, but not in order.
     """
     shared = int(connection_id[24:], 16) + (number >> 14)
     return f"{connection_id[:19]}{0x8000 | number & 0x3FFF:04x}-{shared % 2**48:012x}"

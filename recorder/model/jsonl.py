@@ -5,8 +5,9 @@
     {"session_id": …, "kind": "frame", …}      its events after it, in order
     {"exported": {"exchanges": 1, "events": 9}}  the last line: what came before it
 
-The keys are the columns of the log. `raw` is text, or `{"base64": …}` if it is not UTF-8; `hash` is in hex, so that it
-can be proved that an event is as it was recorded. Pure: lines in and out, no file.
+The keys are the columns of the log. `raw` is text, or `{"base64": …}` if it is not UTF-8; `hash` is
+in hex, so that it can be proved that an event is as it was recorded. Pure: lines in and out, no
+file.
 """
 
 from __future__ import annotations
@@ -102,7 +103,10 @@ def event_row(event: Event) -> Mapping[str, Any]:
 
 
 def read_opening(line: bytes) -> Session:
-    """Return the session that a first line names. Raises `ValueError` for any other line, or another version."""
+    """Return the session that a first line names.
+
+    Raises `ValueError` for any other line, or another version.
+    """
     opening = _decode_opening(line)
     if opening.recorder_export != VERSION:
         raise ValueError(f"version {opening.recorder_export} of the format is not known here")
@@ -110,7 +114,10 @@ def read_opening(line: bytes) -> Session:
 
 
 def read_line(line: bytes) -> Exchange | Event | Counts:
-    """Return the row that any other line holds. Raises `ValueError` for a line that no export has."""
+    """Return the row that any other line holds.
+
+    Raises `ValueError` for a line that no export has.
+    """
     if line.startswith(b'{"exported":'):
         return _decode_closing(line).exported
     if line.startswith(b'{"exchange":'):
@@ -124,15 +131,20 @@ def read_event(line: bytes) -> Event:
     if row.type == SHARED and row.kind == "request":
         raise ValueError("it has the type of a row that is not an event")
     if len(raw) > RAW_LIMIT or row.t_ns < 0:
-        raise ValueError("it is not an event of a log: its bytes are too many, or its time is before the request")
+        raise ValueError(
+            "it is not an event of a log: its bytes are too many, or its time is before the request"
+        )
     columns = {**msgspec.structs.asdict(row), "raw": raw, "hash": bytes.fromhex(row.hash)}
     return storable_row(Event(**columns))
 
 
 def storable_row(row: Row) -> Row:
-    """Return a row that every engine can hold. Raises `ValueError` for a number over bigint, or a text with NUL or half
-    a character."""
+    """Return a row that every engine can hold.
+
+    Raises `ValueError` for a number over bigint, or a text with NUL or half a character."""
     for value in msgspec.structs.astuple(row):
-        if (isinstance(value, int) and value not in _WHOLE) or (isinstance(value, str) and UNSTORABLE.search(value)):
+        if (isinstance(value, int) and value not in _WHOLE) or (
+            isinstance(value, str) and UNSTORABLE.search(value)
+        ):
             raise ValueError("it holds a value that no log can hold")
     return row

@@ -1,7 +1,9 @@
-"""The events of a recording, held in compressed pages, and other sequences that are packed or computed from them.
+"""The events of a recording, held in compressed pages, and other sequences that are packed or
+computed from them.
 
-An event as an object takes a kilobyte, in a page a few dozen bytes: what makes most of it repeats from one event to the
-next. A page is unpacked when it is read, so a reader holds one. Nothing changes after it was added.
+An event as an object takes a kilobyte, in a page a few dozen bytes: what makes most of it repeats
+from one event to the next. A page is unpacked when it is read, so a reader holds one. Nothing
+changes after it was added.
 """
 
 from __future__ import annotations
@@ -22,7 +24,8 @@ PAGE_EVENTS = 256
 """Events of a page: enough to be compressed well, and little to unpack for one of them."""
 
 PAGE_BYTES = 2**20
-"""Bytes of a page, passed by one event at most: a body in large pieces is not unpacked all at once."""
+"""Bytes of a page, passed by one event at most: a body in large pieces is not unpacked all at once.
+"""
 
 _LEVEL = 1  # of zlib: higher ones take three times the time, and save a fifth
 
@@ -30,7 +33,10 @@ Element = TypeVar("Element")
 
 
 class ComputedSequence(Sequence[Element], Generic[Element]):
-    """A sequence whose elements are made each time it is read. It equals any other that has the same."""
+    """A sequence whose elements are made each time it is read.
+
+    It equals any other that has the same.
+    """
 
     @abstractmethod
     def __iter__(self) -> Iterator[Element]: ...
@@ -87,7 +93,9 @@ class Packed(ComputedSequence[Element]):
     def pack(self) -> None:
         """Pack the last page, although more would fit in."""
         if self._open:
-            self._pages.append((self._length - len(self._open), zlib.compress(self._encode(self._open), _LEVEL)))
+            self._pages.append(
+                (self._length - len(self._open), zlib.compress(self._encode(self._open), _LEVEL))
+            )
             self._open, self._open_bytes = [], 0
 
     def __len__(self) -> int:

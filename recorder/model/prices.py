@@ -1,7 +1,7 @@
 """Prices and amounts: the row of a price, its key, and an amount of money as exact decimal text.
 
-The log declares a table of such rows, and price lists are made into them: `recorder.prices.catalog` has the rules of
-what stands in them.
+The log declares a table of such rows, and price lists are made into them: `recorder.prices.catalog`
+has the rules of what stands in them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,9 @@ AMOUNT_LIMIT = 10**9
 """US dollars for one response: more is not an amount."""
 
 DIGITS_LIMIT = 30
-"""Decimal places of an amount. Reports have up to 19 of them; a picodollar, which prices are counted in, is 12."""
+"""Decimal places of an amount. Reports have up to 19 of them; a picodollar, which prices are
+counted in, is 12.
+"""
 
 SUBSCRIPTIONS = ("chatgpt",)
 """The names of upstreams where a token has no price."""

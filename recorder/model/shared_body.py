@@ -1,12 +1,13 @@
-"""The recipe in the row of a request body that repeats earlier ones: where its bytes are, run by run.
+"""The recipe in the row of a request body that repeats earlier ones: where its bytes are, run by
+run.
 
-A client sends its whole history again with every turn. Of such a body the log keeps what is new, and where the rest is:
-in rows of the same session that hold it byte for byte. A run is taken from a literal only: from the `raw` of a whole
-body, or from the bytes that a recipe brings along. So a reader looks up rows once, and never follows a recipe to
-another.
+A client sends its whole history again with every turn. Of such a body the log keeps what is new,
+and where the rest is: in rows of the same session that hold it byte for byte. A run is taken from a
+literal only: from the `raw` of a whole body, or from the bytes that a recipe brings along. So a
+reader looks up rows once, and never follows a recipe to another.
 
-The event is unchanged, its hash included; only its row is written in another way: `type` is `shared` where the event
-has `body`, and `raw` is the recipe.
+The event is unchanged, its hash included; only its row is written in another way: `type` is
+`shared` where the event has `body`, and `raw` is the recipe.
 """
 
 from __future__ import annotations
@@ -33,10 +34,14 @@ _Length = Annotated[int, msgspec.Meta(ge=1)]
 
 
 class Recipe(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True):
-    """A request body as runs of bytes. As MessagePack, compressed by zlib, it is the `raw` of a row."""
+    """A request body as runs of bytes.
+
+    As MessagePack, compressed by zlib, it is the `raw` of a row.
+    """
 
     version: _Version
-    sources: Annotated[list[tuple[_Id, _Pos]], msgspec.Meta(max_length=SOURCES)]  # exchange and position
+    # exchange and position
+    sources: Annotated[list[tuple[_Id, _Pos]], msgspec.Meta(max_length=SOURCES)]
     runs: Annotated[list[tuple[int, _Start, _Length]], msgspec.Meta(max_length=RUNS)]
     """Of which source, 0 being `literal`; from where on; how many bytes."""
     literal: bytes
@@ -46,14 +51,19 @@ class Recipe(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields
         return [(str(UUID(bytes=exchange)), pos) for exchange, pos in self.sources]
 
     def body(self, literals: Sequence[bytes]) -> bytes:
-        """Return the body. `literals` are those of its `places`, in order. Raises `ValueError` if they do not fit."""
+        """Return the body.
+
+        `literals` are those of its `places`, in order. Raises `ValueError` if they do not fit.
+        """
         held = [self.literal, *literals]
         size_bytes = sum(length for _, _, length in self.runs)
         if size_bytes > BODY_LIMIT:
             raise ValueError("a recipe comes to more than a body has")
         if any(source not in range(len(held)) for source, _, _ in self.runs):
             raise ValueError("a recipe takes bytes from nowhere")
-        body = b"".join([held[source][start : start + length] for source, start, length in self.runs])
+        body = b"".join(
+            [held[source][start : start + length] for source, start, length in self.runs]
+        )
         if len(body) != size_bytes:
             raise ValueError("a recipe takes bytes that are not there")
         return body
@@ -73,7 +83,9 @@ def read_recipe(raw: bytes) -> Recipe:
     try:
         packed = inflater.decompress(raw, BODY_LIMIT)
         if not inflater.eof or inflater.unused_data:
-            raise ValueError("a recipe is not valid (it is cut off, too long, or followed by something)")
+            raise ValueError(
+                "a recipe is not valid (it is cut off, too long, or followed by something)"
+            )
         return _decode(packed)
     except (zlib.error, msgspec.MsgspecError, TypeError) as error:
         raise ValueError(f"a recipe is not valid ({error})") from error

@@ -7,11 +7,19 @@ from collections.abc import Iterator, Sequence
 from typing import Any, AnyStr, overload
 
 UNSTORABLE = re.compile("[\0\ud800-\udfff]")  # PostgreSQL's text has neither
-STORABLE_LIMIT = 2**20  # characters of a text in a projection: far above any answer, and a row stays a row
+# characters of a text in a projection: far above any answer, and a row stays a row
+STORABLE_LIMIT = 2**20
 
 _ESCAPED = {
-    **{code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0)) if chr(code) not in "\n\t"},
-    **{code: f"\\u{code:04x}" for code in (0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A))},
+    **{
+        code: f"\\x{code:02x}"
+        for code in (*range(0x20), *range(0x7F, 0xA0))
+        if chr(code) not in "\n\t"
+    },
+    **{
+        code: f"\\u{code:04x}"
+        for code in (0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A))
+    },
     **{code: f"\\u{code:04x}" for code in (0x2028, 0x2029, 0xFEFF)},
 }
 
@@ -21,9 +29,11 @@ def storable(text: str) -> str: ...
 @overload
 def storable(text: str | None) -> str | None: ...
 def storable(text: str | None) -> str | None:
-    """Return `text` cut to `STORABLE_LIMIT` characters, without what PostgreSQL refuses and what ends text in SQLite.
+    """Return `text` cut to `STORABLE_LIMIT` characters, without what PostgreSQL refuses and what
+    ends text in SQLite.
 
-    NUL and lone surrogates become U+FFFD. Two halves of a character that came in two deltas become that character.
+    NUL and lone surrogates become U+FFFD. Two halves of a character that came in two deltas become
+    that character.
     """
     if text is None:
         return None
@@ -42,7 +52,9 @@ def storable_json(text: str | None) -> str | None:
 
 
 def shared_length(one: AnyStr, other: AnyStr) -> int:
-    """Return the length of the beginning that both share, by halving: comparing slices is cheap, a loop is not."""
+    """Return the length of the beginning that both share, by halving: comparing slices is cheap, a
+    loop is not.
+    """
     low, high = 0, min(len(one), len(other))
     while low < high:
         middle = (low + high + 1) // 2
@@ -54,7 +66,9 @@ def shared_length(one: AnyStr, other: AnyStr) -> int:
 
 
 def safe_text(text: str) -> str:
-    """Return recorded text as a terminal may see it: control characters, bidi controls and surrogates made visible."""
+    """Return recorded text as a terminal may see it: control characters, bidi controls and
+    surrogates made visible.
+    """
     return text.translate(_ESCAPED).encode("utf-8", "backslashreplace").decode()
 
 
@@ -65,7 +79,10 @@ def counted(count: int, noun: str) -> str:
 
 def limited(lines: Sequence[str], limit: int, others: str = "more") -> list[str]:
     """Return so many lines, and one that counts the others."""
-    return [*lines[:limit], *([f"  and {len(lines) - limit} {others}"] if len(lines) > limit else [])]
+    return [
+        *lines[:limit],
+        *([f"  and {len(lines) - limit} {others}"] if len(lines) > limit else []),
+    ]
 
 
 def enumerated(names: Sequence[str], limit: int) -> str:
@@ -76,14 +93,20 @@ def enumerated(names: Sequence[str], limit: int) -> str:
 
 def span_text(span_ns: int) -> str:
     """Return a duration for a person: `42 s`, `5 min`, `3 h`, `12 d`."""
-    for unit, size_ns, least in (("s", 10**9, 120), ("min", 60 * 10**9, 120), ("h", 3600 * 10**9, 48)):
+    for unit, size_ns, least in (
+        ("s", 10**9, 120),
+        ("min", 60 * 10**9, 120),
+        ("h", 3600 * 10**9, 48),
+    ):
         if span_ns < least * size_ns:
             return f"{max(0, span_ns) // size_ns} {unit}"
     return f"{span_ns // (86_400 * 10**9):,} d"
 
 
 def json_value(value: Any) -> Any:
-    """Return a value of a row as JSON has it: bytes are text, or `{"base64": …}` if they are not UTF-8."""
+    """Return a value of a row as JSON has it: bytes are text, or `{"base64": …}` if they are not
+    UTF-8.
+    """
     if not isinstance(value, bytes):
         return value
     try:

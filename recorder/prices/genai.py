@@ -2,12 +2,13 @@
 
 Rules of this file:
 
-* The package is optional (the extra `pricing`) and takes a quarter of a second to import: it is imported when it is
-  asked, and at no other time. Nothing here uses the network.
-* The package decides: its own lookup says which of its models a name is, its own function what is valid for the dates,
-  times of day and variants of a price. Here that is only written as rows.
-* A row is of one model of one upstream, as the log has their names. Besides, an upstream whose prices the package has,
-  has a row for the model "", which is none: so it is known that there is a list.
+* The package is optional (the extra `pricing`) and takes a quarter of a second to import: it is
+  imported when it is asked, and at no other time. Nothing here uses the network.
+* The package decides: its own lookup says which of its models a name is, its own function what is
+  valid for the dates, times of day and variants of a price. Here that is only written as rows.
+* A row is of one model of one upstream, as the log has their names. Besides, an upstream whose
+  prices the package has, has a row for the model "", which is none: so it is known that there is a
+  list.
 """
 
 from __future__ import annotations
@@ -22,7 +23,16 @@ import msgspec
 
 from recorder.errors import missing_extra
 from recorder.model.prices import PriceRow, Unit
-from recorder.prices.catalog import DAY_S, NAME_LIMIT, NO_PRICE, NS, Period, amount, literal, rows_of
+from recorder.prices.catalog import (
+    DAY_S,
+    NAME_LIMIT,
+    NO_PRICE,
+    NS,
+    Period,
+    amount,
+    literal,
+    rows_of,
+)
 from recorder.wire.providers import BY_NAME
 
 SOURCE = "genai-prices"
@@ -52,7 +62,8 @@ _UNITS: Mapping[str, Unit] = {
 """Units by the package's keys of prices."""
 
 _TOKENS = {"input", "output"}  # a model without either is not priced by what responses report
-# Of the conditions of its variants, those that are a tier of service; others (a route, a type of search) are in no log.
+# Of the conditions of its variants, those that are a tier of service; others (a route, a type of
+# search) are in no log.
 _TIERS = ("service_tier", "processing", "speed")
 
 
@@ -76,7 +87,9 @@ def version() -> str:
     return str(genai_prices.__version__)
 
 
-def package_prices(upstreams: Iterable[str], models: Models, aliases: Mapping[str, str]) -> PackagePrices:
+def package_prices(
+    upstreams: Iterable[str], models: Models, aliases: Mapping[str, str]
+) -> PackagePrices:
     """Return the prices of the package for models, and whether it has a list for each upstream.
 
     `aliases` gives the provider of an upstream whose name does not say it.
@@ -94,20 +107,28 @@ def package_prices(upstreams: Iterable[str], models: Models, aliases: Mapping[st
         if provider is None:
             found.unpriced.append(upstream)
             continue
-        found.rows.extend(rows_of(upstream, 0, LIST, Period({"input": NO_PRICE}), SOURCE, installed))
+        found.rows.extend(
+            rows_of(upstream, 0, LIST, Period({"input": NO_PRICE}), SOURCE, installed)
+        )
         for name in sorted(names):
             is_short = 0 < len(name) <= NAME_LIMIT
-            known = provider.find_model(_in_list(name), all_providers=providers) if is_short else None
+            known = (
+                provider.find_model(_in_list(name), all_providers=providers) if is_short else None
+            )
             # What a provider falls back to has tiers of its own provider.
             has_tiers = any(known is model for model in provider.models)
             for period in _periods(known) if known is not None else ():
                 if has_tiers or not period.service_tier:
-                    found.rows.extend(rows_of(upstream, 0, literal(name), period, SOURCE, installed))
+                    found.rows.extend(
+                        rows_of(upstream, 0, literal(name), period, SOURCE, installed)
+                    )
     return found
 
 
 def _in_list(model: str) -> str:
-    """Return the name that a model has in a list: Amazon names one by its resource too, of which it is the end."""
+    """Return the name that a model has in a list: Amazon names one by its resource too, of which it
+    is the end.
+    """
     return model.rpartition("/")[2] if model.startswith("arn:") else model
 
 
@@ -120,9 +141,15 @@ def _price_name(upstream: str) -> str:
 
 
 def _periods(model: Any) -> Iterator[Period]:
-    """Yield the cards of a model: for each tier of service, span of dates, time of day and size of the input."""
+    """Yield the cards of a model: for each tier of service, span of dates, time of day and size of
+    the input.
+    """
     yield from _of_tier(model, "", {})
-    tiers = {tier: variant.when for variant in model.price_variants or () if (tier := _tier(variant.when))}
+    tiers = {
+        tier: variant.when
+        for variant in model.price_variants or ()
+        if (tier := _tier(variant.when))
+    }
     for tier, context in tiers.items():
         yield from _of_tier(model, tier, context)
 
@@ -146,7 +173,10 @@ def _of_tier(model: Any, tier: str, context: Mapping[str, str]) -> Iterator[Peri
     starts = [(midnights[0] if midnights else _ANY_DAY) - timedelta(days=1), *midnights]
     bounds = [0, *(int(each.timestamp()) * NS for each in midnights), None]
     # Of a day with the standard prices all the time, a tier has no card.
-    shown = [not context or any(_differs(model, start, second, context) for second in times[:-1]) for start in starts]
+    shown = [
+        not context or any(_differs(model, start, second, context) for second in times[:-1])
+        for start in starts
+    ]
     for daily in pairwise(times):
         prices = []
         for start, is_shown in zip(starts, shown, strict=True):
@@ -184,9 +214,13 @@ def _runs(prices: Sequence[Any]) -> Iterator[tuple[int, int, Any]]:
 
 
 def _levels(price: Any, period: Period) -> Iterator[Period]:
-    """Yield a card for each size of the input above which a price changes; none if tokens have no price."""
+    """Yield a card for each size of the input above which a price changes; none if tokens have no
+    price.
+    """
     prices = vars(price) if price is not None else {}
-    given = {_UNITS[key]: value for key, value in prices.items() if key in _UNITS and value is not None}
+    given = {
+        _UNITS[key]: value for key, value in prices.items() if key in _UNITS and value is not None
+    }
     if not _TOKENS & given.keys():
         return
     sizes = {0}
@@ -198,7 +232,9 @@ def _levels(price: Any, period: Period) -> Iterator[Period]:
 
 
 def _reached(value: Any, size: int) -> Decimal:
-    """Return the price of requests with more than `size` input tokens: as in the package, of all their tokens."""
+    """Return the price of requests with more than `size` input tokens: as in the package, of all
+    their tokens.
+    """
     price = value
     if not isinstance(value, Decimal):
         price = value.base

@@ -16,9 +16,11 @@
 
 Rules of this file:
 
-* A price of `web_search` or `request` is for 1,000 of them, as price lists have it; all others for a million tokens.
+* A price of `web_search` or `request` is for 1,000 of them, as price lists have it; all others for
+  a million tokens.
 * Prices are read as decimals, never as floats.
-* An error names the line and the key. A key that nobody knows is an error: a price that is misspelt would not count.
+* An error names the line and the key. A key that nobody knows is an error: a price that is misspelt
+  would not count.
 """
 
 from __future__ import annotations
@@ -60,7 +62,9 @@ _OPTIONAL = ("service_tier", "above_input_tokens", "from", "to")
 
 
 class OwnPrices(NamedTuple):
-    """The content of the file: its rows, and the package's provider of upstreams whose names do not say it."""
+    """The content of the file: its rows, and the package's provider of upstreams whose names do not
+    say it.
+    """
 
     rows: list[PriceRow]
     providers: Mapping[str, str]
@@ -72,7 +76,10 @@ def default_path() -> Path:
 
 
 def read(path: Path) -> OwnPrices:
-    """Read a file. Raise `UsageError`, which names the line and the key, if it is not one of prices."""
+    """Read a file.
+
+    Raise `UsageError`, which names the line and the key, if it is not one of prices.
+    """
     try:
         data = path.read_bytes()
     except OSError as error:
@@ -101,8 +108,8 @@ class _Entry(NamedTuple):
 def _ranks(entries: Sequence[_Entry]) -> Mapping[str, int]:
     """Return the ranks of the patterns, in their order.
 
-    Dated ones also count for the past, in which the ranks are those of earlier files: so they come before all others,
-    unless the file has an undated one before them that may match the same model.
+    Dated ones also count for the past, in which the ranks are those of earlier files: so they come
+    before all others, unless the file has an undated one before them that may match the same model.
     """
     patterns = list(dict.fromkeys(each.pattern for each in entries))
     late = {each.pattern for each in entries if not each.is_dated}
@@ -133,7 +140,9 @@ class _File:
             if key not in ("providers", "price"):
                 raise self._error(0, key, "there are [providers] and [[price]] only")
         providers = given.get("providers", {})
-        if not isinstance(providers, dict) or not all(isinstance(each, str) for each in providers.values()):
+        if not isinstance(providers, dict) or not all(
+            isinstance(each, str) for each in providers.values()
+        ):
             raise self._error(0, "providers", 'a table of names: my-gateway = "openai"')
         tables = given.get("price", [])
         if not isinstance(tables, list) or not all(isinstance(each, dict) for each in tables):
@@ -148,47 +157,67 @@ class _File:
             own = [each for each in entries if each.provider == provider]
             rank = _ranks(own)
             for each in own:
-                yield from rows_of(provider, rank[each.pattern], each.pattern, each.period, SOURCE, self._version)
+                yield from rows_of(
+                    provider, rank[each.pattern], each.pattern, each.period, SOURCE, self._version
+                )
 
     def _entry(self, number: int, table: Mapping[str, Any]) -> _Entry:
         for key in table:
             if key not in (*UNITS, *_OPTIONAL, "provider", "model"):
-                raise self._error(number, key, f"there is no such key: units are {', '.join(UNITS)}")
+                raise self._error(
+                    number, key, f"there is no such key: units are {', '.join(UNITS)}"
+                )
         provider, model = (self._text(number, table, key) for key in ("provider", "model"))
         card = {unit: self._amount(number, unit, table[unit]) for unit in UNITS if unit in table}
         for unit in ("input", "output"):
             if unit not in card:
-                raise self._error(number, unit, "a price needs `input` and `output`: 0 for what costs nothing")
+                raise self._error(
+                    number, unit, "a price needs `input` and `output`: 0 for what costs nothing"
+                )
         above = table.get("above_input_tokens", 0)
         if type(above) is not int or not 0 <= above <= TOKENS_LIMIT:
-            raise self._error(number, "above_input_tokens", f"a number of tokens, 0 to {TOKENS_LIMIT:,}")
+            raise self._error(
+                number, "above_input_tokens", f"a number of tokens, 0 to {TOKENS_LIMIT:,}"
+            )
         tier = self._text(number, table, "service_tier") if "service_tier" in table else ""
         begin, end = (self._time_ns(number, key, table.get(key)) for key in ("from", "to"))
         if end is not None and end <= (begin or 0):
             raise self._error(number, "to", "it is not after `from`")
         return _Entry(
-            provider, _pattern(model), Period(card, tier, above, valid_from_ns=begin or 0, valid_to_ns=end), number
+            provider,
+            _pattern(model),
+            Period(card, tier, above, valid_from_ns=begin or 0, valid_to_ns=end),
+            number,
         )
 
     def _check(self, entries: list[_Entry]) -> None:
-        """Raise if two entries have prices of the same models for the same time: only one can be right.
+        """Raise if two entries have prices of the same models for the same time: only one can be
+        right.
 
-        Raise also if there are prices of large requests only: small ones would have none, not those of the package.
+        Raise also if there are prices of large requests only: small ones would have none, not those
+        of the package.
         """
-        places = [((e.provider, e.pattern, e.period.service_tier, e.period.above_input_tokens), e) for e in entries]
+        places = [
+            ((e.provider, e.pattern, e.period.service_tier, e.period.above_input_tokens), e)
+            for e in entries
+        ]
         places.sort(key=lambda each: (each[0], each[1].period.valid_from_ns))
         for (key, one), (other_key, other) in pairwise(places):
             end = one.period.valid_to_ns
             if key == other_key and (end is None or end > other.period.valid_from_ns):
                 raise self._error(
-                    max(one.number, other.number), "model", "another entry has prices for it at that time"
+                    max(one.number, other.number),
+                    "model",
+                    "another entry has prices for it at that time",
                 )
 
         sizes = {(*key[:3], 0) for key, each in places if not each.period.above_input_tokens}
         for key, each in places:
             if (*key[:3], 0) not in sizes:
                 raise self._error(
-                    each.number, "above_input_tokens", "add an entry without it, which is for smaller requests"
+                    each.number,
+                    "above_input_tokens",
+                    "add an entry without it, which is for smaller requests",
                 )
 
     def _text(self, number: int, table: Mapping[str, Any], key: str) -> str:
@@ -221,8 +250,12 @@ class _File:
         return UsageError(f"{self._path}, line {self._line(number, key)}: `{key}`: {message}.")
 
     def _line(self, number: int, key: str) -> int:
-        """Return the line of a key in the entry of that number, else that of the entry; 0 is outside of entries."""
-        heads = [n for n, line in enumerate(self._lines) if re.match(r"\s*\[\[\s*price\s*\]\]", line)]
+        """Return the line of a key in the entry of that number, else that of the entry; 0 is
+        outside of entries.
+        """
+        heads = [
+            n for n, line in enumerate(self._lines) if re.match(r"\s*\[\[\s*price\s*\]\]", line)
+        ]
         first = heads[number - 1] if 0 < number <= len(heads) else 0
         last = heads[number] if 0 < number < len(heads) else len(self._lines)
         written = re.compile(rf"\s*\[*\s*[\"']?{re.escape(key)}[\"']?\s*(=|\.|\])")

@@ -3,11 +3,13 @@
 Rules of this file:
 
 * Pure: the rows that there are, the new list, and the time from which it counts.
-* What an exchange has cost stays what it is. Before that time a new list only prices what had no price: everything of
-  an upstream that has no prices, and of others a pattern that the list did not have, ranked after all others.
-* From that time on the new list counts, with the dates that its own prices have. A card that continues unchanged keeps
-  its rows. So the same list again changes nothing.
-* Entries of one's own that have a date count as they stand, also for the past: their owner has chosen it.
+* What an exchange has cost stays what it is. Before that time a new list only prices what had no
+  price: everything of an upstream that has no prices, and of others a pattern that the list did not
+  have, ranked after all others.
+* From that time on the new list counts, with the dates that its own prices have. A card that
+  continues unchanged keeps its rows. So the same list again changes nothing.
+* Entries of one's own that have a date count as they stand, also for the past: their owner has
+  chosen it.
 * A row is closed by deleting it and adding it with another end, in one transaction.
 """
 
@@ -30,8 +32,13 @@ class Changes(NamedTuple):
     added: list[PriceRow]
 
 
-def changes(there: Sequence[PriceRow], new: Sequence[PriceRow], sources: Sequence[str], at_ns: int) -> Changes:
-    """Return the changes that the new rows of some sources make from a time on. Other sources keep their rows."""
+def changes(
+    there: Sequence[PriceRow], new: Sequence[PriceRow], sources: Sequence[str], at_ns: int
+) -> Changes:
+    """Return the changes that the new rows of some sources make from a time on.
+
+    Other sources keep their rows.
+    """
     wanted = [row for row in there if row.source not in sources]
     for provider in dict.fromkeys(row.provider for row in (*there, *new)):
         old, fresh = ([row for row in rows if row.provider == provider] for rows in (there, new))
@@ -40,11 +47,17 @@ def changes(there: Sequence[PriceRow], new: Sequence[PriceRow], sources: Sequenc
             now, then = ([row for row in rows if row.source == source] for rows in (old, fresh))
             wanted += _timelines(now, then, at_ns, base + number * FILLER_RANK) if old else then
     before, after = set(there), set(wanted)
-    return Changes([row for row in there if row not in after], [row for row in wanted if row not in before])
+    return Changes(
+        [row for row in there if row not in after], [row for row in wanted if row not in before]
+    )
 
 
-def _timelines(old: Sequence[PriceRow], new: Sequence[PriceRow], at_ns: int, filler: int) -> list[PriceRow]:
-    """Return the rows of one provider and source: the old ones up to a time, the new ones from then on."""
+def _timelines(
+    old: Sequence[PriceRow], new: Sequence[PriceRow], at_ns: int, filler: int
+) -> list[PriceRow]:
+    """Return the rows of one provider and source: the old ones up to a time, the new ones from then
+    on.
+    """
     known = {row.model for row in old}
     olds, news = _grouped(old), _grouped(new)
     found: list[PriceRow] = []
@@ -61,7 +74,9 @@ def _timelines(old: Sequence[PriceRow], new: Sequence[PriceRow], at_ns: int, fil
 
 def _have_dates(rows: Sequence[PriceRow]) -> bool:
     """Return whether all of some entries of one's own have a date."""
-    return bool(rows) and all(row.rank < 0 and (row.valid_from_ns > 0 or row.valid_to_ns is not None) for row in rows)
+    return bool(rows) and all(
+        row.rank < 0 and (row.valid_from_ns > 0 or row.valid_to_ns is not None) for row in rows
+    )
 
 
 def _joined(before: Sequence[PriceRow], after: Sequence[PriceRow], at_ns: int) -> list[PriceRow]:
@@ -82,7 +97,9 @@ def _card(rows: Iterable[PriceRow]) -> set[Hashable]:
 
 
 def _content(row: PriceRow) -> PriceRow:
-    """Return a row without the version of its source: a newer one with the same price changes nothing."""
+    """Return a row without the version of its source: a newer one with the same price changes
+    nothing.
+    """
     return msgspec.structs.replace(row, source_version="")
 
 
@@ -101,5 +118,7 @@ def _grouped(rows: Iterable[PriceRow]) -> Mapping[Hashable, list[PriceRow]]:
     """Return rows by what those have in common that follow one another in time."""
     found: defaultdict[Hashable, list[PriceRow]] = defaultdict(list)
     for row in rows:
-        found[row.model, row.service_tier, row.above_input_tokens, row.daily_from_s, row.daily_to_s].append(row)
+        found[
+            row.model, row.service_tier, row.above_input_tokens, row.daily_from_s, row.daily_to_s
+        ].append(row)
     return found

@@ -4,8 +4,9 @@ Rules of this file:
 
 * An update is one transaction: the rows that it reads are those that it changes.
 * The table belongs to no session: a purge and a rebuild leave it as it is.
-* The package is asked for the models that the log has, and for those that it was asked for before. A model that appears
-  later is asked for when its cost is: at `recorder usage --cost`, once there was an update.
+* The package is asked for the models that the log has, and for those that it was asked for before.
+  A model that appears later is asked for when its cost is: at `recorder usage --cost`, once there
+  was an update.
 """
 
 from __future__ import annotations
@@ -59,10 +60,12 @@ class ListPrice(NamedTuple):
 
 
 def update(store: Store, own: OwnPrices | None, models: Models, at_ns: int) -> UpdateReport:
-    """Bring the table to the prices of the package, for these models, and of one's own file, from a time on.
+    """Bring the table to the prices of the package, for these models, and of one's own file, from a
+    time on.
 
-    Without the package, own prices are updated alone. Raise `RecorderError` if there are neither, and `UsageError` if
-    one's own file names a provider for an upstream that the package does not have.
+    Without the package, own prices are updated alone. Raise `RecorderError` if there are neither,
+    and `UsageError` if one's own file names a provider for an upstream that the package does not
+    have.
     """
     sources = [own_file.SOURCE]
     try:
@@ -76,7 +79,9 @@ def update(store: Store, own: OwnPrices | None, models: Models, at_ns: int) -> U
         there = _rows(store)
         if len(sources) > 1:
             recorded = [name for (name,) in store.ask(_UPSTREAMS, {})]
-            found = genai.package_prices([*UPSTREAMS, *recorded], {*models, *_asked(there)}, aliases)
+            found = genai.package_prices(
+                [*UPSTREAMS, *recorded], {*models, *_asked(there)}, aliases
+            )
         if unknown := [name for name in found.unpriced if name in aliases]:
             raise UsageError(
                 f"In prices.toml, `{unknown[0]}` of [providers]: genai-prices has no provider {aliases[unknown[0]]!r}."
@@ -109,8 +114,8 @@ def add_new(log: URL, models: Models, at_ns: int) -> bool:
 
 
 async def valid_prices(log: LogReader, at_ns: int, model: str | None = None) -> Sequence[PriceRow]:
-    """Return the prices that are valid at a time, in the order in which they are looked up; with a `model`, those of
-    its patterns, also if the log does not have it yet.
+    """Return the prices that are valid at a time, in the order in which they are looked up; with a
+    `model`, those of its patterns, also if the log does not have it yet.
     """
     there = [PriceRow(*row) for row in await log.rows(_ROWS)]
     if model is not None:
@@ -135,8 +140,9 @@ def list_price(prices: Iterable[PriceRow], provider: str) -> ListPrice | None:
 
 
 def own_prices(path: Path | None) -> OwnPrices | None:
-    """Return the prices of a file, or of the default one if it is there. Raise `UsageError` if one that is named is not
-    there.
+    """Return the prices of a file, or of the default one if it is there.
+
+    Raise `UsageError` if one that is named is not there.
     """
     if path is None and not own_file.default_path().is_file():
         return None
@@ -144,7 +150,9 @@ def own_prices(path: Path | None) -> OwnPrices | None:
 
 
 def _of_new(there: Sequence[PriceRow], models: Models) -> list[PriceRow]:
-    """Return the package's prices of models for which the table has none of it; none before the first update."""
+    """Return the package's prices of models for which the table has none of it; none before the
+    first update.
+    """
     asked = _asked(there)
     new = {(upstream, name) for upstream, name in models if (upstream, name.lower()) not in asked}
     if not new or not asked:

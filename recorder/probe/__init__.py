@@ -2,8 +2,9 @@
 
 Must not know: the command line, how a recorder is started, where the log is.
 
-A case is one request and its expectations. Its answer is judged by the rules of `recorder lint`, by what the case
-expects, and by the official SDK, which reads the recorded bytes again: so each request is paid for once.
+A case is one request and its expectations. Its answer is judged by the rules of `recorder lint`, by
+what the case expects, and by the official SDK, which reads the recorded bytes again: so each
+request is paid for once.
 
     cases       what a case is, and the common cases; those of one API are in `probe` in the folder of its format
     apis        the APIs that can be probed
@@ -14,5 +15,6 @@ expects, and by the official SDK, which reads the recorded bytes again: so each 
     judge       cases and recordings in, verdicts out
     report      verdicts as lines, JSON and JUnit
 
-A further check is a row in `rules.RULES`, a function in `checks`, and its name in the cases that expect it.
+A further check is a row in `rules.RULES`, a function in `checks`, and its name in the cases that
+expect it.
 """

@@ -1,4 +1,6 @@
-"""A recorded answer as the checks of a probe look at it. Pure: it is read as `recorder lint` and the projections do."""
+"""A recorded answer as the checks of a probe look at it. Pure: it is read as `recorder lint` and
+the projections do.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,8 @@ class ProbeAnswer(StreamView):
     ) -> None:
         """Hold a recording with its events.
 
-        `before` are the answers to the earlier steps of its case, `twin` is the streamed answer to the same request.
+        `before` are the answers to the earlier steps of its case, `twin` is the streamed answer to
+        the same request.
         """
         super().__init__(recording)
         self.is_streamed, self.before, self.twin = is_streamed, before, twin
@@ -42,7 +45,10 @@ class ProbeAnswer(StreamView):
     def deltas(self) -> int:
         """Return in how many pieces the texts of a stream came."""
         facts = chain.from_iterable(map(FactReader(self.exchange).facts, self.events))
-        return sum(isinstance(fact, TextAdded) and fact.field == "text" and bool(fact.text) for fact in facts)
+        return sum(
+            isinstance(fact, TextAdded) and fact.field == "text" and bool(fact.text)
+            for fact in facts
+        )
 
     @property
     def is_good(self) -> bool:
@@ -75,8 +81,13 @@ class ProbeAnswer(StreamView):
 
     @property
     def text(self) -> str:
-        """Return all messages of the model. A session of a hosted agent repeats those of its user."""
-        said = [item for item in self.first_choice if item.kind == "message" and item.role != "user"]
+        """Return all messages of the model.
+
+        A session of a hosted agent repeats those of its user.
+        """
+        said = [
+            item for item in self.first_choice if item.kind == "message" and item.role != "user"
+        ]
         return "".join(item.text or "" for item in said)
 
     @property

@@ -1,9 +1,10 @@
-"""The form of a case: requests of one API, each with what its answer must be; and the cases that every API has.
+"""The form of a case: requests of one API, each with what its answer must be; and the cases that
+every API has.
 
-What is of one API is in the module `probe` of the folder of its format: the `ApiForm` of the common cases, and its own.
-Each case is sent streamed, plain, or both. Its steps are requests that follow each other: the second one of `resume`
-goes on where the first was left. All requests limit what the model may write, so that the cost of a run is known before
-it starts.
+What is of one API is in the module `probe` of the folder of its format: the `ApiForm` of the common
+cases, and its own. Each case is sent streamed, plain, or both. Its steps are requests that follow
+each other: the second one of `resume` goes on where the first was left. All requests limit what the
+model may write, so that the cost of a run is known before it starts.
 """
 
 from __future__ import annotations
@@ -26,12 +27,15 @@ MODES: tuple[Mode, ...] = ("streamed", "plain")
 TEXT = "Say in two or three sentences what a letter is."
 LONG = "Count from 1 to 300 in words, separated by commas, and write nothing else."
 PUZZLE = "A farmer has 17 sheep, and all but 9 run away. Then he buys as many as are left. How many has he now?"
-WEATHER_QUESTION = "What is the weather in Paris and in Zürich, in Celsius? Call the tool for both cities at once."
+WEATHER_QUESTION = (
+    "What is the weather in Paris and in Zürich, in Celsius? Call the tool for both cities at once."
+)
 CITY_QUESTION = "Describe the city of Paris."
 TOOL_HELP = "Tells the weather in a city at this moment."
 RESULT = '{"temperature": 18, "sky": "clear"}'
 
-TEXT_TOKENS = 2_048  # that an answer may have: a sentence, and what a reasoning model thinks before it
+# that an answer may have: a sentence, and what a reasoning model thinks before it
+TEXT_TOKENS = 2_048
 LONG_TOKENS = 4_096  # for what is to be interrupted, or thought about
 TOKEN_BYTES = 4  # of a request, about
 CUT_TOKENS = 32  # where the limit is to be met; some providers refuse fewer than 16
@@ -47,11 +51,14 @@ class ProbeCall(NamedTuple):
     body: Json | None = None
     key: str | None = None  # in place of the given one
     leaves_after: int | None = None  # events, after which the client leaves
-    leaves_at: re.Pattern[bytes] | None = None  # what is in the last event that the client waits for
+    # what is in the last event that the client waits for
+    leaves_at: re.Pattern[bytes] | None = None
 
 
 class Progress(NamedTuple):
-    """What is known when a request is made: the settings of the run, and what was last answered in its case."""
+    """What is known when a request is made: the settings of the run, and what was last answered in
+    its case.
+    """
 
     model: str
     is_streamed: bool
@@ -65,7 +72,8 @@ class ProbeStep(NamedTuple):
     make: Callable[[Progress], ProbeCall | None]  # None if the answer before does not allow it
     expects: tuple[Check, ...]
     most_tokens: int  # that the model may write
-    is_cut: bool = False  # the client leaves on purpose: the end is not there, and an SDK cannot read it
+    # the client leaves on purpose: the end is not there, and an SDK cannot read it
+    is_cut: bool = False
 
 
 class Case(NamedTuple):
@@ -80,7 +88,9 @@ class Case(NamedTuple):
 
 
 Create = Callable[[Progress, Json, int], tuple[str, Json]]
-"""Return the target and the body of a request: of what is known, a body without its model and limit, and the limit."""
+"""Return the target and the body of a request: of what is known, a body without its model and
+limit, and the limit.
+"""
 
 WrongError = Callable[[Any], str | None]
 """Return what an error document lacks; None if it has the form of the API."""
@@ -107,7 +117,8 @@ class ApiForm(NamedTuple):
     locks: tuple[int, ...] = (401, 403)  # statuses for a wrong key
     has_ids: bool = True  # calls have them
     names_model: bool = True  # answers do
-    has_more_in_total: bool = False  # it counts tokens in the total that are neither input nor output
+    # it counts tokens in the total that are neither input nor output
+    has_more_in_total: bool = False
 
     def answered(
         self, body: Json, *expects: Check, most_tokens: int = TEXT_TOKENS, reason: str | None = None
@@ -121,7 +132,13 @@ class ApiForm(NamedTuple):
 
     def left(self, body: Json, most_tokens: int) -> ProbeStep:
         """Return the step of a request whose answer the client leaves."""
-        return self.step(body, checks.answers, checks.flows, most_tokens=most_tokens, leaves_after=self.leaves_after)
+        return self.step(
+            body,
+            checks.answers,
+            checks.flows,
+            most_tokens=most_tokens,
+            leaves_after=self.leaves_after,
+        )
 
     def step(
         self,
@@ -141,7 +158,9 @@ class ApiForm(NamedTuple):
 
 
 def posts(path: str, limit: str, streamed: Json) -> Create:
-    """Return what makes requests whose body has the model, its limit on tokens, and what asks for a stream."""
+    """Return what makes requests whose body has the model, its limit on tokens, and what asks for a
+    stream.
+    """
 
     def create(progress: Progress, body: Json, most_tokens: int) -> tuple[str, Json]:
         stream = streamed if progress.is_streamed else {}
@@ -162,13 +181,17 @@ def common_cases(form: ApiForm) -> tuple[Case, ...]:
 
 def _answered_cases(form: ApiForm) -> tuple[Case, ...]:
     text = form.answered(form.asks(TEXT), checks.says, checks.flows)
-    reasoning = form.answered(form.asks(PUZZLE) | form.thinks, checks.says, *form.reasoning, most_tokens=LONG_TOKENS)
+    reasoning = form.answered(
+        form.asks(PUZZLE) | form.thinks, checks.says, *form.reasoning, most_tokens=LONG_TOKENS
+    )
     results = form.answered(form.results | form.tools, checks.says)
     structured = form.answered(form.asks(CITY_QUESTION) | form.formats, checks.fits())
     two = checks.calls(2, has_ids=form.has_ids)
     one = checks.calls(has_ids=form.has_ids)
     parallel = form.answered(form.asks(WEATHER_QUESTION) | form.tools, two, reason=form.called)
-    forced = form.answered(form.asks(TEXT) | form.tools | form.forces, checks.forces(), one, reason=form.called)
+    forced = form.answered(
+        form.asks(TEXT) | form.tools | form.forces, checks.forces(), one, reason=form.called
+    )
     return (
         Case("text", "A short answer", (text,)),
         Case("reasoning", form.titles["reasoning"], (reasoning,), is_optional=True),
@@ -212,7 +235,8 @@ class ProbeApi(NamedTuple):
     wrong_error: WrongError
     cases: tuple[Case, ...]
     sdk: str  # the package that can read its answers
-    read: Callable[[Any, ProbeAnswer], SdkReading]  # by an HTTP client, which gives that answer to everything
+    # by an HTTP client, which gives that answer to everything
+    read: Callable[[Any, ProbeAnswer], SdkReading]
 
 
 class Bound(NamedTuple):

@@ -1,6 +1,8 @@
-"""The checks of a probe: functions from an answer to the faults in it, each by the id of a rule in `rules`. Pure.
+"""The checks of a probe: functions from an answer to the faults in it, each by the id of a rule in
+`rules`. Pure.
 
-A check of what a good answer contains finds nothing in one that is none: `answers` reports that alone.
+A check of what a good answer contains finds nothing in one that is none: `answers` reports that
+alone.
 """
 
 from __future__ import annotations
@@ -20,17 +22,22 @@ from recorder.wire.dialects.json_values import decoded, object_, objects, object
 from recorder.wire.framing.json_array import begins_array
 
 Fault = tuple[str, str | Hit]
-"""The id of a rule, and what breaks it: a text on the answer as a whole, or a hit that is about one event."""
+"""The id of a rule, and what breaks it: a text on the answer as a whole, or a hit that is about one
+event.
+"""
 
 Check = Callable[[ProbeAnswer], Iterable[Fault]]
 """An expectation of a case."""
 
-TEXT_LEAST = 80  # characters of a text that comes in more than one delta: a model writes some five a token
+# characters of a text that comes in more than one delta: a model writes some five a token
+TEXT_LEAST = 80
 FEW = 3  # events, which may well be written at once
 BUFFERED_S = 1.0  # that an answer takes which could have been sent in pieces meanwhile
-INPUT_SHARE = 0.1  # of the input tokens, by which two counts of one request may differ: some gateways estimate
+# of the input tokens, by which two counts of one request may differ: some gateways estimate
+INPUT_SHARE = 0.1
 INPUT_SLACK = 16  # tokens that they may differ by besides
-OUTPUT_SLACK = 16  # tokens over the limit: some providers count the end of a turn, or finish a character
+# tokens over the limit: some providers count the end of a turn, or finish a character
+OUTPUT_SLACK = 16
 _THOUGHT = re.compile(r"</?(?:think|thinking|thought|reasoning)>", re.IGNORECASE)
 SHOWN = 200  # characters of a text in a fault
 
@@ -38,7 +45,9 @@ P = ParamSpec("P")
 
 
 def _of_good(find: Callable[Concatenate[ProbeAnswer, P], Iterable[Fault]]) -> Callable[P, Check]:
-    """Return what makes a check of its settings; it finds nothing in an answer that is not a good one."""
+    """Return what makes a check of its settings; it finds nothing in an answer that is not a good
+    one.
+    """
 
     def with_settings(*args: P.args, **settings: P.kwargs) -> Check:
         return lambda answer: find(answer, *args, **settings) if answer.is_good else ()
@@ -49,7 +58,8 @@ def _of_good(find: Callable[Concatenate[ProbeAnswer, P], Iterable[Fault]]) -> Ca
 def answers(answer: ProbeAnswer) -> Iterable[Fault]:
     """Yield what is wrong with the head of an answer to a request that has to be answered."""
     is_document = answer.content_type == "application/json" and isinstance(answer.document, dict)
-    is_event_stream = answer.is_stream and not begins_array(answer.body)  # which is a stream if nobody asked for events
+    # which is a stream if nobody asked for events
+    is_event_stream = answer.is_stream and not begins_array(answer.body)
     if answer.status >= 300:
         yield "PR010", f"status {answer.status}{_message(answer)}"
     elif answer.is_streamed and not is_event_stream:
@@ -101,16 +111,21 @@ def says(answer: ProbeAnswer) -> Iterable[Fault]:
 
 
 def flows(answer: ProbeAnswer) -> Iterable[Fault]:
-    """Yield a stream that took its time and came in one read: it was held back until it was complete."""
+    """Yield a stream that took its time and came in one read: it was held back until it was
+    complete.
+    """
     seconds, frames = answer.recording.end_ns / 1e9, len(answer.frames) if answer.is_good else 0
     end = answer.end
-    is_whole = end is not None and end.outcome in WHOLE  # of one that was left, more than the beginning is not known
+    # of one that was left, more than the beginning is not known
+    is_whole = end is not None and end.outcome in WHOLE
     if is_whole and len(answer.recording.reads) == 1 and frames > FEW and seconds >= BUFFERED_S:
         yield "PR022", f"{counted(frames, 'event')} after {seconds:.1f} s"
 
 
 @_of_good
-def counts(answer: ProbeAnswer, most_tokens: int, *, has_more_in_total: bool = False) -> Iterable[Fault]:
+def counts(
+    answer: ProbeAnswer, most_tokens: int, *, has_more_in_total: bool = False
+) -> Iterable[Fault]:
     """Check the tokens that are reported, for a request that allows so many.
 
     `has_more_in_total`: the API counts tokens in the total that are neither input nor output.
@@ -148,7 +163,9 @@ def keeps_usage(answer: ProbeAnswer) -> Iterable[Fault]:
 
 @_of_good
 def calls(answer: ProbeAnswer, least: int = 1, *, has_ids: bool = True) -> Iterable[Fault]:
-    """Check that the tool is called so often, with arguments that fit, each time under an id of its own."""
+    """Check that the tool is called so often, with arguments that fit, each time under an id of its
+    own.
+    """
     found = answer.calls
     if not found:
         yield "PR040", quoted(answer.text)
@@ -207,13 +224,18 @@ def limits(answer: ProbeAnswer, most_tokens: int, wanted: str) -> Iterable[Fault
     put_out = usage.output_tokens if usage else None
     words = len(answer.text.split())  # each is a token at least
     if (put_out or 0) > most_tokens + OUTPUT_SLACK or words > most_tokens + OUTPUT_SLACK:
-        yield "PR070", f"{put_out} tokens reported, {counted(words, 'word')}, of {most_tokens} allowed"
+        yield (
+            "PR070",
+            f"{put_out} tokens reported, {counted(words, 'word')}, of {most_tokens} allowed",
+        )
     elif reason != wanted:
         yield "PR015", f"{reason or 'none'} in place of {wanted}"
 
 
 def refuses(shape_of_error: Callable[[Any], str | None]) -> Check:
-    """Return the check that a request that makes no sense is refused, with an error of the API's form."""
+    """Return the check that a request that makes no sense is refused, with an error of the API's
+    form.
+    """
 
     def check(answer: ProbeAnswer) -> Iterable[Fault]:
         if answer.status < 300:
@@ -245,12 +267,17 @@ def _error(answer: ProbeAnswer, shape_of_error: Callable[[Any], str | None]) -> 
     if wrong is None and answer.content_type != "application/json":
         wrong = "it is JSON by its body only"
     if wrong is not None:
-        yield "PR082", f"status {answer.status}, content-type {answer.content_type or 'none'}: {wrong}"
+        yield (
+            "PR082",
+            f"status {answer.status}, content-type {answer.content_type or 'none'}: {wrong}",
+        )
 
 
 @_of_good
 def reasons(answer: ProbeAnswer, is_shown: bool) -> Iterable[Fault]:
-    """Check that the answer has reasoning: that it counts some, and shows it where the request asks so."""
+    """Check that the answer has reasoning: that it counts some, and shows it where the request asks
+    so.
+    """
     is_there = any(item.kind == "reasoning" for item in answer.items)
     count = answer.usage.reasoning_output_tokens if answer.usage else None
     if not is_there and not count:
@@ -260,7 +287,9 @@ def reasons(answer: ProbeAnswer, is_shown: bool) -> Iterable[Fault]:
 
 
 def signs(answer: ProbeAnswer) -> Iterable[Fault]:
-    """Yield a block of thinking without a signature in a plain answer of Anthropic's API; lint looks at streams."""
+    """Yield a block of thinking without a signature in a plain answer of Anthropic's API; lint
+    looks at streams.
+    """
     if not answer.is_good or answer.is_streamed:
         return
     for block in objects(object_(answer.document).get("content")):
@@ -271,7 +300,9 @@ def signs(answer: ProbeAnswer) -> Iterable[Fault]:
 @_of_good
 def chooses(answer: ProbeAnswer, least: int) -> Iterable[Fault]:
     """Check that there are so many choices, each with a text."""
-    found = {item.output_index or 0 for item in answer.items if item.kind == "message" and item.text}
+    found = {
+        item.output_index or 0 for item in answer.items if item.kind == "message" and item.text
+    }
     if len(found) < least:
         yield "PR110", f"{counted(len(found), 'choice')} in place of {least}"
 
@@ -285,14 +316,19 @@ def resumes(answer: ProbeAnswer) -> Iterable[Fault]:
         yield "PR102", f"{ids[1]} in place of {ids[0]}"
         return
     after = answer.exchange.resumes_after
-    numbers = [each.sequence_number for each in answer.recording.pieces if each.sequence_number is not None]
+    numbers = [
+        each.sequence_number for each in answer.recording.pieces if each.sequence_number is not None
+    ]
     if numbers and after is not None and numbers[0] != after + 1:
         yield "PR100", f"the first number is {numbers[0]}, and {after + 1} is the next one"
         return
     known = f"{_streamed_text(answer.before[-1], after)}{_streamed_text(answer)}"
     final = _final_text(answer)
     if final is not None and known != final:
-        yield "PR101", f"{counted(len(known), 'character')} streamed, {len(final):,} in the response"
+        yield (
+            "PR101",
+            f"{counted(len(known), 'character')} streamed, {len(final):,} in the response",
+        )
 
 
 def _streamed_text(answer: ProbeAnswer, upto: int | None = None) -> str:
@@ -313,7 +349,9 @@ def _final_text(answer: ProbeAnswer) -> str | None:
     for frame in reversed(answer.frames):
         if frame.type == "response.completed" and isinstance(frame.payload.get("response"), dict):
             parts = objects_in(objects(frame.payload["response"].get("output")), "content")
-            return "".join(str(part.get("text") or "") for part in parts if part.get("type") == "output_text")
+            return "".join(
+                str(part.get("text") or "") for part in parts if part.get("type") == "output_text"
+            )
     return None
 
 

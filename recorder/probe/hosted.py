@@ -1,7 +1,8 @@
-"""The cases of agents that their provider hosts: a session is made, and asked by its id; its events are in streams.
+"""The cases of agents that their provider hosts: a session is made, and asked by its id; its events
+are in streams.
 
-There is no limit on the tokens of an answer: each session has one on what it may cost. A stream does not end: the
-client leaves when the session rests.
+There is no limit on the tokens of an answer: each session has one on what it may cost. A stream
+does not end: the client leaves when the session rests.
 """
 
 from __future__ import annotations
@@ -41,7 +42,9 @@ class HostedForm(NamedTuple):
     path: str  # of sessions
     stream: str  # of events, below the path of a session
     make: Callable[[Progress, object, bool], Json]
-    """A body that makes a session: of what is known, what the agent is asked, and whether the client has a tool."""
+    """A body that makes a session: of what is known, what the agent is asked, and whether the
+    client has a tool.
+    """
     results: Callable[[Sequence[Object]], list[Json]]  # what answers the calls in these events
     at_rest: re.Pattern[bytes]  # is in the last event of a turn, or of a part of one
     done: str  # the reason of an answer that was said in full
@@ -60,19 +63,32 @@ def events_in(received: bytes) -> list[Object]:
 
 def hosted_cases(form: HostedForm) -> tuple[Case, ...]:
     """Return the cases of an API."""
-    text = _turn(form, TEXT, (*form.answer, checks.ends(form.done), checks.counts(TEXT_TOKENS), checks.says))
+    text = _turn(
+        form, TEXT, (*form.answer, checks.ends(form.done), checks.counts(TEXT_TOKENS), checks.says)
+    )
     waits = (checks.answers, checks.ends("requires_action"), checks.calls())
     called = _turn(form, WEATHER_QUESTION, waits, with_tool=True)
     answered = (*form.answer, checks.ends(form.done), checks.says)
     results = ProbeStep(lambda progress: _adds(form, progress), (checks.accepted,), 0)
-    left = _turn(form, LONG, (checks.answers, checks.flows), most_tokens=LONG_TOKENS, leaves_after=_LEAVES_AFTER)
+    left = _turn(
+        form,
+        LONG,
+        (checks.answers, checks.flows),
+        most_tokens=LONG_TOKENS,
+        leaves_after=_LEAVES_AFTER,
+    )
     document = _made(form, TEXT, form.document, is_streamed=False)
     refused = _made(form, 42, (checks.refuses(form.wrong_error),), is_streamed=False)
-    locked = _made(form, TEXT, (checks.locks((401, 403), form.wrong_error),), is_streamed=False, key=WRONG_KEY)
+    locked = _made(
+        form, TEXT, (checks.locks((401, 403), form.wrong_error),), is_streamed=False, key=WRONG_KEY
+    )
     return (
         Case("text", "A short answer", text, modes=("streamed",)),
         Case(
-            "tool-results", "A turn that waits for a tool", (*called, results, _followed(form, answered)), ("streamed",)
+            "tool-results",
+            "A turn that waits for a tool",
+            (*called, results, _followed(form, answered)),
+            ("streamed",),
         ),
         Case("stop", "A long answer that the client leaves", left, modes=("streamed",)),
         Case("session", "A session that is made", (document,), modes=("plain",)),
@@ -90,9 +106,18 @@ def _turn(
     most_tokens: int = TEXT_TOKENS,
     leaves_after: int | None = None,
 ) -> tuple[ProbeStep, ...]:
-    """Return the steps of a first turn: the request that makes the session may have it in its answer."""
+    """Return the steps of a first turn: the request that makes the session may have it in its
+    answer.
+    """
     if form.is_streamed:
-        made = _made(form, question, expects, with_tool=with_tool, most_tokens=most_tokens, leaves_after=leaves_after)
+        made = _made(
+            form,
+            question,
+            expects,
+            with_tool=with_tool,
+            most_tokens=most_tokens,
+            leaves_after=leaves_after,
+        )
         return (made,)
     made = _made(form, question, (checks.accepted,), with_tool=with_tool, is_streamed=False)
     return made, _followed(form, expects, most_tokens, leaves_after)
@@ -122,7 +147,10 @@ def _made(
 
 
 def _followed(
-    form: HostedForm, expects: Sequence[Check], most_tokens: int = TEXT_TOKENS, leaves_after: int | None = None
+    form: HostedForm,
+    expects: Sequence[Check],
+    most_tokens: int = TEXT_TOKENS,
+    leaves_after: int | None = None,
 ) -> ProbeStep:
     """Return the step of a stream of a session, up to where that rests."""
 
@@ -131,7 +159,9 @@ def _followed(
         if path is None:
             return None
         at_rest = form.at_rest if leaves_after is None else None
-        return ProbeCall("GET", f"{path}/{form.stream}", leaves_after=leaves_after, leaves_at=at_rest)
+        return ProbeCall(
+            "GET", f"{path}/{form.stream}", leaves_after=leaves_after, leaves_at=at_rest
+        )
 
     return ProbeStep(make, tuple(expects), most_tokens, is_cut=leaves_after is not None)
 

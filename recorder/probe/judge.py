@@ -1,6 +1,8 @@
-"""The judgement of a probe: what was sent and what was recorded in, a verdict for each case out. Pure.
+"""The judgement of a probe: what was sent and what was recorded in, a verdict for each case out.
+Pure.
 
-An answer is judged three times: by the rules of `recorder lint`, by the expectations of its case, and by the SDK.
+An answer is judged three times: by the rules of `recorder lint`, by the expectations of its case,
+and by the SDK.
 """
 
 from __future__ import annotations
@@ -23,7 +25,8 @@ from recorder.probe.runner import Sent
 State = Literal["passed", "faulty", "unsupported"]
 
 UNSUPPORTED = frozenset({400, 404, 405, 422, 501})
-"""Statuses with which a gateway may refuse what is optional: 500 is not a refusal, but a failure."""
+"""Statuses with which a gateway may refuse what is optional: 500 is not a refusal, but a failure.
+"""
 
 
 class CaseVerdict(NamedTuple):
@@ -36,13 +39,19 @@ class CaseVerdict(NamedTuple):
     exchanges: Sequence[int]  # their numbers in the session
     seconds: float
     remark: str  # why it is unsupported
-    findings: Sequence[tuple[int, Finding]]  # each with the number of its exchange; those of lint among them
+    # each with the number of its exchange; those of lint among them
+    findings: Sequence[tuple[int, Finding]]
 
 
 def judge(
-    sent: Sequence[Sent], recordings: Sequence[Recording], reader: Check | None, lenience: Lenience = STRICT
+    sent: Sequence[Sent],
+    recordings: Sequence[Recording],
+    reader: Check | None,
+    lenience: Lenience = STRICT,
 ) -> list[CaseVerdict]:
-    """Return the verdicts, in order. `recordings` are those of the session, the n-th that of the n-th request.
+    """Return the verdicts, in order.
+
+    `recordings` are those of the session, the n-th that of the n-th request.
 
     `reader` reads the answers by an SDK.
     """
@@ -70,18 +79,25 @@ def _verdict(group: _Group, twins: _Twins, reader: Check | None, lenience: Lenie
         if sent.case.is_optional and _is_refusal(sent, answer):
             remark = f"status {answer.status}: {answer.summary.error}"
             break
-        findings += ((recording.number, finding) for finding in lenience.minded(_findings(sent, answer, reader)))
+        findings += (
+            (recording.number, finding)
+            for finding in lenience.minded(_findings(sent, answer, reader))
+        )
     first, _ = group[0]
     seconds = sum(each.seconds for each, _ in group)
     state: State = "unsupported" if remark else "passed"
     if any(lenience.is_fault(finding) for _, finding in findings):
         state = "faulty"
     numbers = [recording.number for _, recording in group]
-    return CaseVerdict(first.case.name, first.case.title, first.mode, state, numbers, seconds, remark, findings)
+    return CaseVerdict(
+        first.case.name, first.case.title, first.mode, state, numbers, seconds, remark, findings
+    )
 
 
 def _is_refusal(sent: Sent, answer: ProbeAnswer) -> bool:
-    """Return whether an answer is a proper refusal: it has a status for that, and the form of the API's errors."""
+    """Return whether an answer is a proper refusal: it has a status for that, and the form of the
+    API's errors.
+    """
     return answer.status in UNSUPPORTED and sent.api.wrong_error(answer.document) is None
 
 
@@ -98,7 +114,9 @@ def _findings(sent: Sent, answer: ProbeAnswer, reader: Check | None) -> Iterable
         hits.setdefault(rule_id, []).append(hit._replace(said=storable(hit.said)))
     for rule_id, places in hits.items():
         rule = BY_ID[rule_id]
-        yield Finding(rule.id, rule.severity, rule.meaning, rule.why, rule.source, len(places), places)
+        yield Finding(
+            rule.id, rule.severity, rule.meaning, rule.why, rule.source, len(places), places
+        )
     if not any(rule_id in ("PR001", "PR002") for rule_id in hits):
         yield from lint(answer.recording)
 

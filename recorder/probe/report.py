@@ -25,7 +25,9 @@ def is_faulty(verdicts: Iterable[CaseVerdict]) -> bool:
 
 
 def lines(verdicts: Sequence[CaseVerdict], width: int = WIDTH) -> Iterable[str]:
-    """Yield the table of cases, and each finding once, with the cases that have it and the client that it breaks."""
+    """Yield the table of cases, and each finding once, with the cases that have it and the client
+    that it breaks.
+    """
     yield from _table(verdicts)
     found = _by_rule(verdicts)
     for places in found.values():
@@ -39,23 +41,35 @@ def summary(verdicts: Sequence[CaseVerdict]) -> str:
     """Return the last line: `2 errors, 1 warning in 12 cases; 8 passed, 2 unsupported`."""
     found = tally(places[0][1] for places in _by_rule(verdicts).values())
     states = Counter(each.state for each in verdicts)
-    passed = [f"{states[state]} {state}" for state in ("passed", "faulty", "unsupported") if states[state]]
+    passed = [
+        f"{states[state]} {state}" for state in ("passed", "faulty", "unsupported") if states[state]
+    ]
     return f"{found or 'No finding'} in {counted(len(verdicts), 'case')}: {', '.join(passed)}"
 
 
 def rows(session: str, verdicts: Iterable[CaseVerdict]) -> Iterable[dict[str, Any]]:
     """Yield a row for each case, with its findings."""
     for each in verdicts:
-        findings = [{"exchange": number, **finding_row(finding)} for number, finding in each.findings]
+        findings = [
+            {"exchange": number, **finding_row(finding)} for number, finding in each.findings
+        ]
         yield {"session": session, **each._asdict(), "findings": findings}
 
 
 def junit(api: str, session: str, verdicts: Sequence[CaseVerdict]) -> bytes:
-    """Return the report as JUnit's XML: a test for each case and mode, skipped where the gateway does not have it."""
+    """Return the report as JUnit's XML: a test for each case and mode, skipped where the gateway
+    does not have it.
+    """
     states = Counter[str](each.state for each in verdicts)
     made = _suite(api, session, len(verdicts), states, sum(each.seconds for each in verdicts))
     for each in verdicts:
-        test = SubElement(made, "testcase", classname=f"{api}.{each.case}", name=each.mode, time=f"{each.seconds:.3f}")
+        test = SubElement(
+            made,
+            "testcase",
+            classname=f"{api}.{each.case}",
+            name=each.mode,
+            time=f"{each.seconds:.3f}",
+        )
         if each.state == "unsupported":
             SubElement(test, "skipped", message=safe_text(each.remark))
         elif each.state == "faulty":
@@ -115,7 +129,9 @@ def _cell(verdict: CaseVerdict) -> str:
 
 def _finding_lines(places: _Places, width: int) -> Iterable[str]:
     _, finding, _ = places[0]
-    cases = dict.fromkeys(f"{verdict.case} {verdict.mode} (:{exchange})" for verdict, _, exchange in places)
+    cases = dict.fromkeys(
+        f"{verdict.case} {verdict.mode} (:{exchange})" for verdict, _, exchange in places
+    )
     hits = chain.from_iterable(finding.places for _, finding, _ in places)
     said = dict.fromkeys(hit.said for hit in hits if hit.said)
     texts = [f"in {', '.join(cases)}", *list(said)[:PLACES_SHOWN], f"why: {finding.why}"]

@@ -1,7 +1,7 @@
 """The rules of a probe: what an answer must be beyond its protocol, who breaks if it is not. Data.
 
-`recorder.lint` judges the form of a stream, whatever was requested. These rules know what was requested, and judge
-documents too. `make docs` makes a page of them.
+`recorder.lint` judges the form of a stream, whatever was requested. These rules know what was
+requested, and judge documents too. `make docs` makes a page of them.
 """
 
 from __future__ import annotations

@@ -1,9 +1,11 @@
-"""The sender of a probe: each request of its cases, one after another, through a recorder that listens at a URL.
+"""The sender of a probe: each request of its cases, one after another, through a recorder that
+listens at a URL.
 
 Rules of this file:
 
 * It judges nothing: what came is in the log, and is judged from there.
-* It is never silent for long: a gateway that hangs, or never ends, is left after the limits, and that is a finding.
+* It is never silent for long: a gateway that hangs, or never ends, is left after the limits, and
+  that is a finding.
 * A request follows the one before it, so that the n-th request is the n-th exchange of the session.
 """
 
@@ -21,9 +23,12 @@ from recorder.probe.cases import Case, Mode, ProbeApi, ProbeCall, ProbeStep, Pro
 from recorder.proxy.routing import Upstream
 from recorder.wire.framing import SSE, Framing, framing_of
 
-SILENCE_S = 60.0  # without a byte: the slowest reasoning models send a sign of life, or an answer, before that
-REQUEST_FACTOR = 5  # a request may take so many times the silence that is allowed: five minutes, and then it is stuck
-BODY_LIMIT_BYTES = 16 * 2**20  # of an answer: a thousand times what the limits on tokens allow, however it is framed
+# without a byte: the slowest reasoning models send a sign of life, or an answer, before that
+SILENCE_S = 60.0
+# a request may take so many times the silence that is allowed: five minutes, and then it is stuck
+REQUEST_FACTOR = 5
+# of an answer: a thousand times what the limits on tokens allow, however it is framed
+BODY_LIMIT_BYTES = 16 * 2**20
 NO_KEY = "none"  # is sent where no key is given: a gateway without keys takes it as any other
 
 Trouble = Literal["silent", "endless", "too large", "broke off"]
@@ -64,13 +69,16 @@ class Sent(NamedTuple):
 
 
 async def send_all(url: str, plan: Plan, report: Callable[[Sent], None]) -> list[Sent]:
-    """Send the requests of all cases in order, through a recorder at a URL that has the prefix of the session.
+    """Send the requests of all cases in order, through a recorder at a URL that has the prefix of
+    the session.
 
     `report` is told of each when it has been answered, and may raise.
     """
     found: list[Sent] = []
     base_url = f"{url}/{plan.upstream.name}"  # whatever the path is: not every one says whose it is
-    async with httpx.AsyncClient(base_url=base_url, timeout=plan.silence_s, trust_env=False) as client:
+    async with httpx.AsyncClient(
+        base_url=base_url, timeout=plan.silence_s, trust_env=False
+    ) as client:
         for case, mode in plan.cases:
             first = before = b""
             for number, step in enumerate(case.steps, 1):
@@ -89,7 +97,9 @@ async def send_all(url: str, plan: Plan, report: Callable[[Sent], None]) -> list
 
 
 async def _send(client: httpx.AsyncClient, plan: Plan, call: ProbeCall) -> _Reply:
-    """Send a request and receive its answer, as far as the limits allow; never raises what the gateway causes."""
+    """Send a request and receive its answer, as far as the limits allow; never raises what the
+    gateway causes.
+    """
     key = call.key or plan.key or NO_KEY
     headers = {"user-agent": f"recorder-probe/{__version__}", **plan.api.headers(key)}
     status, body = 0, bytearray()
@@ -127,12 +137,18 @@ class _Received:
         self._is_there = False  # the event that it waits for
 
     def has_enough(self, data: bytes) -> bool:
-        """Add a piece. Return whether the client leaves: after so many events, or at one, which is there to its end."""
+        """Add a piece.
+
+        Return whether the client leaves: after so many events, or at one, which is there to its
+        end.
+        """
         for piece in self._splitter.feed(data):
             self._frames += piece.kind == "frame"
             self._is_there = self._is_there or self._is_awaited(piece.raw)
         least = self._call.leaves_after
-        return (self._is_there and not self._splitter.rest) or (least is not None and self._frames >= least)
+        return (self._is_there and not self._splitter.rest) or (
+            least is not None and self._frames >= least
+        )
 
     def _is_awaited(self, raw: bytes) -> bool:
         awaited = self._call.leaves_at

@@ -61,7 +61,8 @@ def misfits(value: Any, schema: Mapping[str, Any], path: str = "") -> Iterable[M
             elif name in schema["required"]:
                 yield Misfit(inner, _TYPES[each["type"]][0], None)
         yield from (
-            Misfit(name, "left out: the schema has no such field", value[name]) for name in {*value} - {*properties}
+            Misfit(name, "left out: the schema has no such field", value[name])
+            for name in {*value} - {*properties}
         )
     elif isinstance(value, list):
         for index, each in enumerate(value):

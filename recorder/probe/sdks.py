@@ -1,7 +1,9 @@
-"""The official SDKs as readers of recorded answers: the bytes are replayed in this process, so nothing is paid twice.
+"""The official SDKs as readers of recorded answers: the bytes are replayed in this process, so
+nothing is paid twice.
 
-An answer that the SDK cannot read, or reads otherwise than the log does, is a fault. What the SDK is asked for does not
-matter: the replay answers with the one recording. Each is imported only where it reads, and need not be installed.
+An answer that the SDK cannot read, or reads otherwise than the log does, is a fault. What the SDK
+is asked for does not matter: the replay answers with the one recording. Each is imported only where
+it reads, and need not be installed.
 """
 
 from __future__ import annotations
@@ -61,11 +63,15 @@ def _faults(api: ProbeApi, answer: ProbeAnswer) -> Iterable[Fault]:
     if not answer.is_good and answer.status < 400:
         return  # another form of answer than was requested: that is reported as such
     library = library_for(None)
-    with warnings.catch_warnings(), library.Client(transport=SyncFace(_Recorded(answer.recording), library)) as client:
+    with (
+        warnings.catch_warnings(),
+        library.Client(transport=SyncFace(_Recorded(answer.recording), library)) as client,
+    ):
         warnings.simplefilter("ignore")  # about models that are deprecated
         try:
             found = api.read(client, answer)
-        except Exception as error:  # whatever it raises is the finding: SDKs fail in KeyError and pydantic's errors too
+        except Exception as error:
+            # whatever it raises is the finding: SDKs fail in KeyError and pydantic's errors too
             if answer.is_good or _status(error) != answer.status:
                 yield "PR150", f"{api.sdk}: {type(error).__name__}: {_short(str(error))}"
             return
@@ -76,7 +82,9 @@ def _faults(api: ProbeApi, answer: ProbeAnswer) -> Iterable[Fault]:
 
 
 def _status(error: Exception) -> int | None:
-    """Return the status that an exception of an SDK is about: openai's and anthropic's, google-genai's, botocore's."""
+    """Return the status that an exception of an SDK is about: openai's and anthropic's,
+    google-genai's, botocore's.
+    """
     found = getattr(error, "status_code", None) or getattr(error, "code", None)
     of_aws = whole(getattr(error, "response", None), "ResponseMetadata", "HTTPStatusCode")
     return found if isinstance(found, int) else of_aws

@@ -1,14 +1,18 @@
-"""The comparison of a prompt with those before it in its session: what the cache could have given, and why it did not.
+"""The comparison of a prompt with those before it in its session: what the cache could have given,
+and why it did not.
 
 Rules of this file:
 
-* Pure. `compared` gives a row the columns of its comparison; the store finds the rows that it is compared with.
-* A request is compared with the earlier one of which it repeats the longest beginning, of equal ones the latest. Only
-  one whose response had begun before counts: until then its prompt is in no cache.
-* A change is claimed only between requests of one conversation, and only if both have something behind it: a request
-  that merely begins like another one, as those of two sub-agents or of a question asked again, has changed nothing.
-* A miss is a shortage of more than what `_allowed` gives: providers count in steps, and the tokens of a part of a
-  prompt are an estimate.
+* Pure. `compared` gives a row the columns of its comparison; the store finds the rows that it is
+  compared with.
+* A request is compared with the earlier one of which it repeats the longest beginning, of equal
+  ones the latest. Only one whose response had begun before counts: until then its prompt is in no
+  cache.
+* A change is claimed only between requests of one conversation, and only if both have something
+  behind it: a request that merely begins like another one, as those of two sub-agents or of a
+  question asked again, has changed nothing.
+* A miss is a shortage of more than what `_allowed` gives: providers count in steps, and the tokens
+  of a part of a prompt are an estimate.
 """
 
 from __future__ import annotations
@@ -38,12 +42,13 @@ from recorder.projections.rows import CacheClass, PromptRow
 from recorder.wire.dialects.prompt import segment_path
 
 EXACT_SHARE, ESTIMATED_SHARE = 20, 5
-"""The parts of the expected tokens that may be missing: a 20th of a count, for what a response adds at its beginning;
-a 5th of an estimate, since bytes of JSON and of text make different numbers of tokens."""
+"""The parts of the expected tokens that may be missing: a 20th of a count, for what a response adds
+at its beginning; a 5th of an estimate, since bytes of JSON and of text make different numbers of
+tokens."""
 
 WINDOW = 64
-"""Earlier exchanges with which a request is compared: agents run ten at once, and each of them asks again within a few
-exchanges of the others. Their digests are 5 KB each, 80 KB at most."""
+"""Earlier exchanges with which a request is compared: agents run ten at once, and each of them asks
+again within a few exchanges of the others. Their digests are 5 KB each, 80 KB at most."""
 
 _S = 1_000_000_000
 _PERSONS = (None, "turn")
@@ -53,14 +58,18 @@ _NOTHING_MISSED = ("hit", "first", "below_minimum")
 class _EarlierPrompt:
     """An earlier request, and the segments with which both begin."""
 
-    def __init__(self, new: PromptRow, row: PromptRow, common: int, common_bytes: int, *, is_whole: bool) -> None:
+    def __init__(
+        self, new: PromptRow, row: PromptRow, common: int, common_bytes: int, *, is_whole: bool
+    ) -> None:
         """`is_whole`: the new request begins with all of the earlier one, as far as it is known."""
         self._new, self.row = new, row
         self.common, self.common_bytes, self.is_whole = common, common_bytes, is_whole
 
     @cached_property
     def is_related(self) -> bool:
-        """Return whether both are of one conversation: that takes longest, and mostly decides between few of them."""
+        """Return whether both are of one conversation: that takes longest, and mostly decides
+        between few of them.
+        """
         return self._new.continues or _is_related(self._new, self.row, self.common)
 
 
@@ -73,10 +82,18 @@ class _Verdict(NamedTuple):
     path: str | None = None
 
 
-def compared(row: PromptRow, earlier: Sequence[PromptRow], parent: PromptRow | None = None) -> PromptRow:
-    """Return a row with its comparison. `earlier` are rows of its session in order, `parent` the one it continues."""
-    if parent is not None and not parent.digests:  # a prewarm of Codex may have nothing in its `input`
-        return msgspec.structs.replace(compared(msgspec.structs.replace(row, continues=False), earlier), continues=True)
+def compared(
+    row: PromptRow, earlier: Sequence[PromptRow], parent: PromptRow | None = None
+) -> PromptRow:
+    """Return a row with its comparison.
+
+    `earlier` are rows of its session in order, `parent` the one it continues.
+    """
+    # a prewarm of Codex may have nothing in its `input`
+    if parent is not None and not parent.digests:
+        return msgspec.structs.replace(
+            compared(msgspec.structs.replace(row, continues=False), earlier), continues=True
+        )
     if row.continues:
         row = inherited(row, parent)
     if row.served_ns is None or not row.digests:
@@ -85,7 +102,11 @@ def compared(row: PromptRow, earlier: Sequence[PromptRow], parent: PromptRow | N
         if parent is None or not _is_served(parent, row):
             return _with(row, cache_class="not_recorded")
         pairs = [_continued(row, parent)]
-        return _judged(row, (_repeated_beginning if pairs[0].is_whole else _changed)(row, pairs[0], pairs), pairs)
+        return _judged(
+            row,
+            (_repeated_beginning if pairs[0].is_whole else _changed)(row, pairs[0], pairs),
+            pairs,
+        )
     until = sizes_until(row.digests)
     pairs = [_pair(row, each, until) for each in earlier if each.digests and _is_served(each, row)]
     pairs.sort(key=lambda each: (each.common_bytes, each.row.exchange_id), reverse=True)
@@ -113,7 +134,9 @@ def _pair(row: PromptRow, earlier: PromptRow, until: Sequence[int]) -> _EarlierP
 
 
 def _continued(row: PromptRow, parent: PromptRow) -> _EarlierPrompt:
-    """Return the pair of a request and the one that it continues: the conversation is the same by construction."""
+    """Return the pair of a request and the one that it continues: the conversation is the same by
+    construction.
+    """
     head, before = head_of(row), head_of(parent)
     common = _common(head, before)
     is_whole = head == before and row.model == parent.model
@@ -127,8 +150,9 @@ def _common(one: bytes, other: bytes) -> int:
 
 
 def _is_related(row: PromptRow, earlier: PromptRow, common: int) -> bool:
-    """Return whether two requests are of one conversation: they have one thread, or half the messages of one are in the
-    other. A question that several system prompts get begins as many conversations: none goes on with an answer.
+    """Return whether two requests are of one conversation: they have one thread, or half the
+    messages of one are in the other. A question that several system prompts get begins as many
+    conversations: none goes on with an answer.
     """
     if (row.thread_id, row.purpose) != (earlier.thread_id, earlier.purpose):
         return False
@@ -152,7 +176,8 @@ def _repeated(one: bytes, other: bytes) -> list[bytes]:
     """Return the segments that both have, wherever they stand."""
     segments, others = _segments(one), _segments(other)
     if set(segments).isdisjoint(others):
-        return []  # as in most pairs of a session of many conversations: to count takes three times as long
+        # as in most pairs of a session of many conversations: to count takes three times as long
+        return []
     shared = Counter(segments) & Counter(others)
     return list(shared.elements())
 
@@ -161,8 +186,8 @@ def _repeated(one: bytes, other: bytes) -> list[bytes]:
 
 
 def _found(row: PromptRow, pairs: Sequence[_EarlierPrompt]) -> _Verdict | None:
-    """Return the verdict over the earlier requests to the same model, the longest beginnings first; None if nothing of
-    them is repeated.
+    """Return the verdict over the earlier requests to the same model, the longest beginnings first;
+    None if nothing of them is repeated.
     """
     best = _best(pairs)
     if best is not None and best.is_whole:
@@ -174,7 +199,9 @@ def _found(row: PromptRow, pairs: Sequence[_EarlierPrompt]) -> _Verdict | None:
 
 
 def _best(pairs: Sequence[_EarlierPrompt]) -> _EarlierPrompt | None:
-    """Return the first of those with the longest beginning that is of the conversation, or the first of all."""
+    """Return the first of those with the longest beginning that is of the conversation, or the
+    first of all.
+    """
     longest = (each for each in pairs if each.common_bytes == pairs[0].common_bytes)
     return next((each for each in longest if each.is_related), pairs[0] if pairs else None)
 
@@ -183,11 +210,14 @@ def _of_other_model(row: PromptRow, pair: _EarlierPrompt) -> _Verdict:
     return _Verdict(pair, _tokens(row, pair, _kept_bytes(row, pair)), "other_model", "model")
 
 
-def _repeated_beginning(row: PromptRow, pair: _EarlierPrompt, pairs: Sequence[_EarlierPrompt]) -> _Verdict:
-    """Return the verdict on a request that begins as an earlier one, and then says something else or more.
+def _repeated_beginning(
+    row: PromptRow, pair: _EarlierPrompt, pairs: Sequence[_EarlierPrompt]
+) -> _Verdict:
+    """Return the verdict on a request that begins as an earlier one, and then says something else
+    or more.
 
-    What ends at a mark is cached. Where an earlier request says something else, the marks of those before it count,
-    too: its own may all be behind that place.
+    What ends at a mark is cached. Where an earlier request says something else, the marks of those
+    before it count, too: its own may all be behind that place.
     """
     whole = _Verdict(pair, _tokens(row, pair, pair.common_bytes))
     if not policy_of(row).needs_marks:
@@ -201,23 +231,31 @@ def _repeated_beginning(row: PromptRow, pair: _EarlierPrompt, pairs: Sequence[_E
     if not marks:
         return whole._replace(broken="not_marked")
     last = max(marks)
-    size_bytes = pair.common_bytes if row.continues else size_of(row.digests[: (last + 1) * DIGEST_BYTES])
+    size_bytes = (
+        pair.common_bytes if row.continues else size_of(row.digests[: (last + 1) * DIGEST_BYTES])
+    )
     marked = _Verdict(pair, _tokens(row, pair, size_bytes))
-    if row.continues or any(last <= at < last + (policy_of(row).reach or 1) for at, _ in marks_of(row)):
+    if row.continues or any(
+        last <= at < last + (policy_of(row).reach or 1) for at, _ in marks_of(row)
+    ):
         return marked
     path = _path(pair.row, place_of(pair.row, last))
     return marked._replace(broken="not_marked", path=f"{path}.{format_of(row).marks[0]}")
 
 
 def _changed(row: PromptRow, pair: _EarlierPrompt, pairs: Sequence[_EarlierPrompt]) -> _Verdict:
-    """Return the verdict on a request of the same conversation that does not begin with all of the earlier one."""
+    """Return the verdict on a request of the same conversation that does not begin with all of the
+    earlier one.
+    """
     if row.model != pair.row.model:
         return _of_other_model(row, pair)
     kept_bytes = _kept_bytes(row, pair)
     place = _first_difference(row, pair)
     kind = format_of(row).parts[place.part].kind
     verdict = _Verdict(pair, _tokens(row, pair, kept_bytes), "prefix_changed", _path(row, place))
-    is_message = kind == "conversation" and pair.common >= min(row.system_segments, pair.row.system_segments)
+    is_message = kind == "conversation" and pair.common >= min(
+        row.system_segments, pair.row.system_segments
+    )
     is_shortened = is_message and _is_shortened(row, pair)
     # A summary is in the place of the history: the thread is the same, and nothing of it is left.
     is_compacted = is_shortened and row.thread_id is not None and pair.common <= row.system_segments
@@ -231,23 +269,34 @@ def _changed(row: PromptRow, pair: _EarlierPrompt, pairs: Sequence[_EarlierPromp
 
 
 def _kept_bytes(row: PromptRow, pair: _EarlierPrompt) -> int:
-    """Return the bytes of the earlier prompt that the new one has, wherever they stand. A segment before the
-    conversation that is in one of them only is the same with a change in it.
+    """Return the bytes of the earlier prompt that the new one has, wherever they stand.
+
+    A segment before the conversation that is in one of them only is the same with a change in it.
     """
     if row.continues:
         return pair.row.prompt_bytes
     after = pair.common * DIGEST_BYTES
-    kept = pair.common_bytes + size_of(b"".join(_repeated(row.digests[after:], pair.row.digests[after:])))
+    kept = pair.common_bytes + size_of(
+        b"".join(_repeated(row.digests[after:], pair.row.digests[after:]))
+    )
     heads = (each.digests[: each.system_segments * DIGEST_BYTES] for each in (row, pair.row))
     one, other = (Counter(_segments(each)) for each in heads)
-    return kept + min(size_of(b"".join((one - other).elements())), size_of(b"".join((other - one).elements())))
+    return kept + min(
+        size_of(b"".join((one - other).elements())), size_of(b"".join((other - one).elements()))
+    )
 
 
 def _first_difference(row: PromptRow, pair: _EarlierPrompt) -> SegmentPlace:
     """Return the place of the first segment that differs: of two, the one that a request has first."""
     both = (row, pair.row)
-    limits = [each.head_segments if row.continues else len(each.digests) // DIGEST_BYTES for each in both]
-    return min(place_of(each, pair.common) for each, limit in zip(both, limits, strict=True) if pair.common < limit)
+    limits = [
+        each.head_segments if row.continues else len(each.digests) // DIGEST_BYTES for each in both
+    ]
+    return min(
+        place_of(each, pair.common)
+        for each, limit in zip(both, limits, strict=True)
+        if pair.common < limit
+    )
 
 
 def _path(row: PromptRow, place: SegmentPlace) -> str:
@@ -256,10 +305,13 @@ def _path(row: PromptRow, place: SegmentPlace) -> str:
 
 
 def _is_shortened(row: PromptRow, pair: _EarlierPrompt) -> bool:
-    """Return whether items of the history are gone: what stands there now stood behind them, or less is there."""
+    """Return whether items of the history are gone: what stands there now stood behind them, or
+    less is there.
+    """
     after = pair.common * DIGEST_BYTES
     one, other = _segments(row.digests[after:]), _segments(pair.row.digests[after:])
-    first = next((number for number, each in enumerate(one) if each in other), None)  # of those that both have
+    # of those that both have
+    first = next((number for number, each in enumerate(one) if each in other), None)
     return len(one) < len(other) if first is None else first < other.index(one[first])
 
 
@@ -267,7 +319,9 @@ def _is_shortened(row: PromptRow, pair: _EarlierPrompt) -> bool:
 
 
 def _tokens(row: PromptRow, pair: _EarlierPrompt, size_bytes: int) -> int:
-    """Return the tokens of so many bytes of the earlier prompt: by its own count, else by that of the new one."""
+    """Return the tokens of so many bytes of the earlier prompt: by its own count, else by that of
+    the new one.
+    """
     earlier = pair.row
     is_all = row.continues and size_bytes >= earlier.prompt_bytes
     if earlier.input_tokens and (is_all or not earlier.continues):
@@ -281,7 +335,11 @@ def _judged(row: PromptRow, verdict: _Verdict | None, pairs: Sequence[_EarlierPr
     if verdict is None:
         return _with(row, cache_class="hit" if row.cached_tokens else "first")
     pair, earlier = verdict.pair, verdict.pair.row
-    uses = [each.row.served_ns or 0 for each in pairs if each.common >= pair.common and each.row.model == earlier.model]
+    uses = [
+        each.row.served_ns or 0
+        for each in pairs
+        if each.common >= pair.common and each.row.model == earlier.model
+    ]
     since_ns = row.started_ns - max(uses)
     expected = min(verdict.expected_tokens, row.input_tokens or verdict.expected_tokens)
     is_exact = pair.is_whole and bool(earlier.input_tokens) and row.continues >= earlier.continues
@@ -306,13 +364,21 @@ def _judged(row: PromptRow, verdict: _Verdict | None, pairs: Sequence[_EarlierPr
     )
 
 
-def _class(row: PromptRow, verdict: _Verdict, expected: int, since_ns: int, *, is_exact: bool) -> CacheClass:
-    minimum, is_new = policy_of(row).minimum(row.model), not (verdict.pair.is_whole or verdict.pair.is_related)
+def _class(
+    row: PromptRow, verdict: _Verdict, expected: int, since_ns: int, *, is_exact: bool
+) -> CacheClass:
+    minimum, is_new = (
+        policy_of(row).minimum(row.model),
+        not (verdict.pair.is_whole or verdict.pair.is_related),
+    )
     if is_new and expected < minimum:
         return "hit" if row.cached_tokens else "first"
     if row.cached_tokens is None:
         return "not_reported"
-    is_compacted = verdict.broken == "history_shortened" and _kept_bytes(row, verdict.pair) == verdict.pair.common_bytes
+    is_compacted = (
+        verdict.broken == "history_shortened"
+        and _kept_bytes(row, verdict.pair) == verdict.pair.common_bytes
+    )
     has_come = expected - row.cached_tokens <= _allowed(row, verdict, expected, is_exact=is_exact)
     if has_come and not is_compacted and (row.cached_tokens or expected >= minimum):
         return "hit"
@@ -327,7 +393,10 @@ def _class(row: PromptRow, verdict: _Verdict, expected: int, since_ns: int, *, i
 
 
 def _allowed(row: PromptRow, verdict: _Verdict, expected: int, *, is_exact: bool) -> int:
-    """Return the number of expected tokens that may be missing. Behind a change that is known nothing can come."""
+    """Return the number of expected tokens that may be missing.
+
+    Behind a change that is known nothing can come.
+    """
     step = policy_of(row).step_tokens
     if verdict.broken:
         return step
@@ -338,23 +407,30 @@ def _allowed(row: PromptRow, verdict: _Verdict, expected: int, *, is_exact: bool
 
 
 def _lapses_ns(row: PromptRow, pair: _EarlierPrompt) -> tuple[int, int]:
-    """Return the times without use after which the prompt may be gone from the cache, and after which it is."""
+    """Return the times without use after which the prompt may be gone from the cache, and after
+    which it is.
+    """
     earlier = pair.row
     policy = policy_of(earlier)
     marked_s = _marked_s(row, pair) if policy.needs_marks else 0
-    least_s, most_s = (marked_s, marked_s) if marked_s else policy.lapses(earlier.model, earlier.retention)
+    least_s, most_s = (
+        (marked_s, marked_s) if marked_s else policy.lapses(earlier.model, earlier.retention)
+    )
     return least_s * _S, most_s * _S
 
 
 def _marked_s(row: PromptRow, pair: _EarlierPrompt) -> int:
-    """Return for how long the earlier request marked what did not come; 0 if it has no marks. Agents keep tools and
-    system for an hour, and messages for five minutes.
+    """Return for how long the earlier request marked what did not come; 0 if it has no marks.
+
+    Agents keep tools and system for an hour, and messages for five minutes.
     """
     marks, until = marks_of(pair.row), sizes_until(pair.row.digests)
     missing = []
     for number, (at, mark_s) in enumerate(marks):
         marked = _tokens(row, pair, until[at + 1])
-        has_come = row.cached_tokens and (number == 0 or row.cached_tokens >= marked - marked // ESTIMATED_SHARE)
+        has_come = row.cached_tokens and (
+            number == 0 or row.cached_tokens >= marked - marked // ESTIMATED_SHARE
+        )
         if row.continues or not has_come:
             missing.append(mark_s)
     return max(missing, default=marks[-1][1] if marks else 0)

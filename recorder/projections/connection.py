@@ -1,6 +1,8 @@
-"""A WebSocket connection in a few numbers: its messages that belong to no turn, its frames, and how it ended.
+"""A WebSocket connection in a few numbers: its messages that belong to no turn, its frames, and how
+it ended.
 
-No table: it is counted when somebody looks at the connection. Pure, like the folds of the projections.
+No table: it is counted when somebody looks at the connection. Pure, like the folds of the
+projections.
 """
 
 from __future__ import annotations
@@ -21,12 +23,16 @@ from recorder.model.events import (
     Side,
 )
 
-TYPES_LIMIT = 20  # types of messages that are counted apart: Realtime has some 40, of which a session shows a dozen
+# types of messages that are counted apart: Realtime has some 40, of which a session shows a dozen
+TYPES_LIMIT = 20
 OTHERS = "others"
 
 
 class ConnectionSummary(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The part of a connection that is not in its turns. Messages are counted by type, in order of appearance."""
+    """The part of a connection that is not in its turns.
+
+    Messages are counted by type, in order of appearance.
+    """
 
     sent: dict[str, int]
     received: dict[str, int]
@@ -38,7 +44,10 @@ class ConnectionSummary(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class ConnectionCounter:
-    """A counter of the events of an exchange, in order. One that is not WebSocket connection has no summary."""
+    """A counter of the events of an exchange, in order.
+
+    One that is not WebSocket connection has no summary.
+    """
 
     def __init__(self) -> None:
         self._is_switched = False
@@ -51,7 +60,12 @@ class ConnectionCounter:
         if event.kind == "frame" or (event.kind == "part" and event.type is not None):
             _count(self._received, event.type)
         elif event.kind == "sent":
-            _count(self._sent, "no message" if event.type == UNDECODED and event.data_start is None else event.type)
+            _count(
+                self._sent,
+                "no message"
+                if event.type == UNDECODED and event.data_start is None
+                else event.type,
+            )
         elif event.kind in ("response", "control", "frames", "end"):
             try:
                 self._read(event)
@@ -62,11 +76,23 @@ class ConnectionCounter:
         """Return the summary of the events so far."""
         if not self._is_switched:
             return None
-        sent, received, control = (dict(each) for each in (self._sent, self._received, self._control))
-        close = self._end.close if self._end is not None and self._end.close is not msgspec.UNSET else None
+        sent, received, control = (
+            dict(each) for each in (self._sent, self._received, self._control)
+        )
+        close = (
+            self._end.close
+            if self._end is not None and self._end.close is not msgspec.UNSET
+            else None
+        )
         undecoded = self._end.undecoded if self._end is not None else None
         return ConnectionSummary(
-            sent, received, control, self._frames["client"], self._frames["server"], close, undecoded
+            sent,
+            received,
+            control,
+            self._frames["client"],
+            self._frames["server"],
+            close,
+            undecoded,
         )
 
     def _read(self, event: Event) -> None:
@@ -76,7 +102,9 @@ class ConnectionCounter:
             record = msgspec.json.decode(event.raw, type=ControlRecord)
             self._control[f"{record.by} {record.opcode}"] += 1
         elif event.kind == "frames":
-            self._frames.update(by for _, by, _, _ in msgspec.json.decode(event.raw, type=list[FrameShape]))
+            self._frames.update(
+                by for _, by, _, _ in msgspec.json.decode(event.raw, type=list[FrameShape])
+            )
         else:
             self._end = msgspec.json.decode(event.raw, type=EndRecord)
 

@@ -1,10 +1,13 @@
-"""The digests of a request, by which later ones find it: of the segments of its prompt, and of the history that it has.
+"""The digests of a request, by which later ones find it: of the segments of its prompt, and of the
+history that it has.
 
-A fold knows one exchange: it makes the row of a prompt without a comparison. `recorder.projections.cache_misses`
-compares rows, and the store writes the result into the columns of the comparison (`recorder.store.write.links`).
+A fold knows one exchange: it makes the row of a prompt without a comparison.
+`recorder.projections.cache_misses` compares rows, and the store writes the result into the columns
+of the comparison (`recorder.store.write.links`).
 
-The digests by which the next request of a conversation finds an exchange, and what tells it from equal ones, are
-computed only for exchanges whose session was found by their history: others do not need it.
+The digests by which the next request of a conversation finds an exchange, and what tells it from
+equal ones, are computed only for exchanges whose session was found by their history: others do not
+need it.
 """
 
 from __future__ import annotations
@@ -24,12 +27,19 @@ from recorder.model.text import storable
 from recorder.projections.exchange_facts import ExchangeFacts
 from recorder.projections.rows import HistoryRow, ItemRow, PromptRow
 from recorder.wire.dialects import by_name
-from recorder.wire.dialects.prompt import CachePolicy, Prompt, PromptFormat, PromptSegment, prompt_of, system_segments
+from recorder.wire.dialects.prompt import (
+    CachePolicy,
+    Prompt,
+    PromptFormat,
+    PromptSegment,
+    prompt_of,
+    system_segments,
+)
 from recorder.wire.grouping.history import IDS, Chain, ModelAnswer, broken_off, chain_of, unanswered
 
 SEGMENTS_LIMIT = 4_096
-"""Segments of a prompt that are told apart, 55 KB of a row: the longest sessions of agents have some thousand messages.
-The rest is one segment."""
+"""Segments of a prompt that are told apart, 55 KB of a row: the longest sessions of agents have
+some thousand messages. The rest is one segment."""
 
 NO_COMPARISON: dict[str, Any] = {
     "cache_class": None,
@@ -41,7 +51,9 @@ NO_COMPARISON: dict[str, Any] = {
     "since_use_ns": None,
     "path": None,
 }
-"""The columns that a comparison computes, besides the segments of a request that continues another one."""
+"""The columns that a comparison computes, besides the segments of a request that continues another
+one.
+"""
 
 _DIGEST, _SIZE = Struct("<8sI"), Struct("<8xI")
 _PLACE = Struct("<Bhh")
@@ -51,7 +63,9 @@ DIGEST_BYTES = _DIGEST.size
 
 
 class SegmentPlace(NamedTuple):
-    """The place of a segment in its request, and the seconds that a mark at its end keeps it; 0 without a mark."""
+    """The place of a segment in its request, and the seconds that a mark at its end keeps it; 0
+    without a mark.
+    """
 
     part: int
     element: int
@@ -108,12 +122,15 @@ def inherited(row: PromptRow, parent: PromptRow | None) -> PromptRow:
 
 
 _NEXT, _NEXT_BLOCKS, _NEXT_BLOCK, _OTHER = range(4)
-"""The bytes of a place that follows from the one before: the next element without blocks, the first block of the next
-element, the next block; and of one that does not, whose numbers come behind it."""
+"""The bytes of a place that follows from the one before: the next element without blocks, the first
+block of the next element, the next block; and of one that does not, whose numbers come behind it.
+"""
 
 
 def packed(places: Iterable[tuple[int, int, int, int]]) -> bytes:
-    """Return places as bytes: the marks, then a byte for each place that follows from the one before."""
+    """Return places as bytes: the marks, then a byte for each place that follows from the one
+    before.
+    """
     codes, marks = bytearray(), []
     part, element, block = 0, -1, -1
     for number, place in enumerate(places):
@@ -180,7 +197,12 @@ class Prompts:
         facts, exchange = self._facts, self._facts.exchange
         policy = by_name(exchange.api).cache
         input_tokens, cached_tokens = facts.usage.input_tokens, facts.usage.cache_read_input_tokens
-        if cached_tokens is None and input_tokens is not None and policy is not None and policy.omits_zero:
+        if (
+            cached_tokens is None
+            and input_tokens is not None
+            and policy is not None
+            and policy.omits_zero
+        ):
             cached_tokens = 0
         served_ns = None if facts.served_ns is None else exchange.started_ns + facts.served_ns
         if facts.failed is not None and input_tokens is None:
@@ -211,7 +233,9 @@ def _row(format: PromptFormat, prompt: Prompt, *, continues: bool) -> partial[Pr
         continues=continues,
         retention=storable(prompt.retention),
         root=prompt.root,
-        suspects=msgspec.json.encode({path: _digest(value).hex() for path, value in prompt.suspects.items()}).decode(),
+        suspects=msgspec.json.encode(
+            {path: _digest(value).hex() for path, value in prompt.suspects.items()}
+        ).decode(),
         head_segments=head,
         system_segments=head if continues else system_segments(format, segments),
         prompt_bytes=size_of(digests),
@@ -234,12 +258,17 @@ def _digests(segments: Sequence[PromptSegment]) -> bytes:
 def _rest(segments: Sequence[PromptSegment]) -> PromptSegment:
     """Return the last segments as one."""
     content = b"".join(_digest(each.compared) for each in segments)
-    size_bytes, mark_s = sum(each.size_bytes for each in segments), max(each.mark_s for each in segments)
+    size_bytes, mark_s = (
+        sum(each.size_bytes for each in segments),
+        max(each.mark_s for each in segments),
+    )
     return segments[0]._replace(content=content, size_bytes=size_bytes, mark_s=mark_s)
 
 
 def _digest(content: bytes) -> bytes:
-    """Return eight bytes: two of the 10^5 segments of a session are the same by chance once in 10^9 sessions."""
+    """Return eight bytes: two of the 10^5 segments of a session are the same by chance once in 10^9
+    sessions.
+    """
     return sha256(content).digest()[:8]
 
 

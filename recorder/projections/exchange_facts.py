@@ -1,11 +1,13 @@
-"""The facts of one exchange that several projections read, gathered once: who asked, who answered, how it ended.
+"""The facts of one exchange that several projections read, gathered once: who asked, who answered,
+how it ended.
 
-The rows of most projections are functions of these. Of the tokens, and of the cost that the provider reports, the last
-report counts, never a sum of reports.
+The rows of most projections are functions of these. Of the tokens, and of the cost that the
+provider reports, the last report counts, never a sum of reports.
 
-The faults of a stream (contradictions, missing parts, unknown content) are gathered here, too: other folds report to
-`Anomalies.note` what they see; numbers, types and ends are checked by it. Anomalies of one kind about one thing are one
-row, with the event where the first one shows and their number.
+The faults of a stream (contradictions, missing parts, unknown content) are gathered here, too:
+other folds report to `Anomalies.note` what they see; numbers, types and ends are checked by it.
+Anomalies of one kind about one thing are one row, with the event where the first one shows and
+their number.
 """
 
 from __future__ import annotations
@@ -89,7 +91,8 @@ class Anomalies:
         self._asked = exchange.method, exchange.target
         self._read_as(exchange.api)
         self._seen: dict[tuple[Anomaly, str], _Seen] = {}
-        self.noted = 0  # times that something was reported: as long as it is the same, so are the rows
+        # times that something was reported: as long as it is the same, so are the rows
+        self.noted = 0
         self._is_turn = exchange.method == WEBSOCKET
         resumes_after = exchange.resumes_after
         self.next_number = 0 if resumes_after is None else resumes_after + 1
@@ -102,13 +105,17 @@ class Anomalies:
     def _read_as(self, api: str) -> None:
         dialect = by_name(api)
         self._terminal, self._needs_terminal = dialect.ends(*self._asked), dialect.needs_terminal
-        self._says_its_end = dialect is not by_name("other") and not dialect.is_endless(*self._asked)
+        self._says_its_end = dialect is not by_name("other") and not dialect.is_endless(
+            *self._asked
+        )
 
     def note(self, kind: Anomaly, detail: str, event: Event, characters: int = 0) -> None:
-        """Count an anomaly: its kind, what it is about in a few words, and the event at which it shows.
+        """Count an anomaly: its kind, what it is about in a few words, and the event at which it
+        shows.
 
-        `characters`: the size of the content that no view has because of it. Who drops content reports it here, so that
-        each text that a delta brings is in a view, or in the sum of an anomaly.
+        `characters`: the size of the content that no view has because of it. Who drops content
+        reports it here, so that each text that a delta brings is in a view, or in the sum of an
+        anomaly.
         """
         self.noted += 1
         key = (kind, detail[:DETAIL_LIMIT])
@@ -130,11 +137,17 @@ class Anomalies:
             ResponseStarted: self._on_started,
             ResponseFinished: self._on_finished,
             UnknownType: lambda fact, event: self.note("unknown_type", fact.type, event),
-            MalformedPayload: lambda fact, event: self.note("malformed", fact.reason, event, fact.characters),
+            MalformedPayload: lambda fact, event: self.note(
+                "malformed", fact.reason, event, fact.characters
+            ),
             UnreadText: lambda fact, event: self.note("unread", fact.place, event, fact.characters),
             UnreadableResponse: lambda fact, event: self.note("unreadable", fact.reason, event),
-            UnterminatedEvent: lambda fact, event: self.note("unterminated", "", event, fact.characters),
-            OversizedPayload: lambda fact, event: self.note("too_large", f"{fact.size_bytes} bytes", event),
+            UnterminatedEvent: lambda fact, event: self.note(
+                "unterminated", "", event, fact.characters
+            ),
+            OversizedPayload: lambda fact, event: self.note(
+                "too_large", f"{fact.size_bytes} bytes", event
+            ),
             LostBytes: self._on_lost,
             ExchangeEnded: self._on_ended,
         }
@@ -150,7 +163,9 @@ class Anomalies:
             self._at_the_end(event)
 
     def are_next(self, events: Sequence[Event]) -> bool:
-        """Return whether there is nothing to note of events that are not an end, and if so, count their numbers."""
+        """Return whether there is nothing to note of events that are not an end, and if so, count
+        their numbers.
+        """
         numbers = [event.sequence_number for event in events]
         if self.endings:
             return False
@@ -176,8 +191,8 @@ class Anomalies:
         self.next_number = max(number + 1, expected)
 
     def _at_the_end(self, event: Event) -> None:
-        """Check an event at the end: an error may be followed by the end that it caused, and comments may follow
-        anything.
+        """Check an event at the end: an error may be followed by the end that it caused, and
+        comments may follow anything.
         """
         type = event.type
         if type is None or self._is_connection:
@@ -214,20 +229,25 @@ class Anomalies:
         """Report a missing end; what a client or this recorder broke off need not have one."""
         is_ours = fact.outcome in ENDED_HERE
         is_finished = self._is_finished and not self._needs_terminal and fact.outcome == "eof"
-        is_ended = not self._says_its_end or self._is_connection or bool(self.endings) or is_finished
+        is_ended = (
+            not self._says_its_end or self._is_connection or bool(self.endings) or is_finished
+        )
         if fact.frames and not is_ended and not is_ours:
             self.note("missing_terminal", "", event)
 
     def rows(self) -> Iterable[AnomalyRow]:
         for number, ((kind, about), seen) in enumerate(self._seen.items()):
-            yield AnomalyRow(*self._ids, number, kind, seen.pos, seen.count, storable(seen.told(about)))
+            yield AnomalyRow(
+                *self._ids, number, kind, seen.pos, seen.count, storable(seen.told(about))
+            )
 
 
 # -- all of them
 
 
 TOKENS_LIMIT = 2**40  # of one exchange: sums of any number of them fit a bigint
-ITERATIONS_LIMIT = 1_000  # of one response, which has a few: what comes after is counted as an anomaly only
+# of one response, which has a few: what comes after is counted as an anomaly only
+ITERATIONS_LIMIT = 1_000
 
 
 class ExchangeFacts:
@@ -288,7 +308,8 @@ class ExchangeFacts:
     def _on_responded(self, fact: HeadReceived, event: Event) -> None:
         self.http_status, self.timing.head_ns = fact.http_status, event.t_ns
         if self.is_hosted and fact.http_status >= ERROR_STATUS:
-            self.response_id = None  # it has nothing of the session, and supersedes no exchange which has some
+            # it has nothing of the session, and supersedes no exchange which has some
+            self.response_id = None
 
     def _on_derived(self, fact: DerivedFrom, event: Event) -> None:
         self.timing.is_derived = True
@@ -318,7 +339,8 @@ class ExchangeFacts:
 
     def _on_usage(self, fact: UsageReported, event: Event) -> None:
         self._serve(event)
-        odd_details = [] if fact.details is self.details else _odd(fact.details)  # the same: they were seen
+        # the same: they were seen
+        odd_details = [] if fact.details is self.details else _odd(fact.details)
         odd = _odd(fact.usage)
         self.usage, self.details, self.usage_raw = fact.usage, fact.details, fact.raw
         self.iterations = fact.iterations
@@ -353,8 +375,8 @@ class ExchangeFacts:
             self.served_ns = event.t_ns
 
     def _look_for_counts(self, event: Event) -> None:
-        """Report counts of the last report that cannot be read, or have names that nobody here knows. Only the last one
-        counts: of those before, fast paths leave some out.
+        """Report counts of the last report that cannot be read, or have names that nobody here
+        knows. Only the last one counts: of those before, fast paths leave some out.
         """
         usage = self.usage
         if self.usage_raw is None or None not in (usage.input_tokens, usage.output_tokens):
@@ -365,15 +387,21 @@ class ExchangeFacts:
         if names:
             self.anomalies.note("malformed", f"tokens: {', '.join(names)}", event)
         elif usage.input_tokens is None and usage.output_tokens is None and not is_total_alone:
-            self.anomalies.note("malformed", "tokens: neither input nor output is known by its name", event)
+            self.anomalies.note(
+                "malformed", "tokens: neither input nor output is known by its name", event
+            )
 
 
 def _odd(counts: Usage | UsageDetails) -> list[str]:
-    """Return the names of the counts that are not numbers of tokens: mostly none, in every chunk of some streams."""
+    """Return the names of the counts that are not numbers of tokens: mostly none, in every chunk of
+    some streams.
+    """
     for count in msgspec.structs.astuple(counts):
         if type(count) is int and not 0 <= count < TOKENS_LIMIT:
             break
     else:
         return []
     fields = msgspec.structs.asdict(counts).items()
-    return [name for name, count in fields if isinstance(count, int) and not 0 <= count < TOKENS_LIMIT]
+    return [
+        name for name, count in fields if isinstance(count, int) and not 0 <= count < TOKENS_LIMIT
+    ]

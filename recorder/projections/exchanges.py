@@ -1,15 +1,17 @@
-"""The rows that are functions of the facts of one exchange: its summary, its request, the results in it, its usage.
+"""The rows that are functions of the facts of one exchange: its summary, its request, the results
+in it, its usage.
 
-A fold knows one exchange: it makes the row of a request as if nothing came before. `linked` gives the row its place
-behind the one that it continues, which the store looks up; the row of an exchange is written again when that one
-changes. The request put together is `recorder.wire.logical_request`, by the same rules.
+A fold knows one exchange: it makes the row of a request as if nothing came before. `linked` gives
+the row its place behind the one that it continues, which the store looks up; the row of an exchange
+is written again when that one changes. The request put together is `recorder.wire.logical_request`,
+by the same rules.
 
-Agents send the whole history with every request. So a result of a tool is kept by its call and its content, and of
-several requests that carry it the store keeps the earliest: in whatever order exchanges are folded, the rows are the
-same.
+Agents send the whole history with every request. So a result of a tool is kept by its call and its
+content, and of several requests that carry it the store keeps the earliest: in whatever order
+exchanges are folded, the rows are the same.
 
-Usage has the tokens, and the cost that the provider reports; iterations are the runs of a model within a response that
-its usage leaves out, and that are charged: compactions, advisors.
+Usage has the tokens, and the cost that the provider reports; iterations are the runs of a model
+within a response that its usage leaves out, and that are charged: compactions, advisors.
 """
 
 from __future__ import annotations
@@ -70,7 +72,9 @@ def exchange_rows(facts: ExchangeFacts) -> Iterable[ExchangeRow]:
 
 
 def parameter_rows(facts: ExchangeFacts) -> Iterable[ParametersRow]:
-    """Yield the settings of a request, what is in it by kind, and the service tier that its response had."""
+    """Yield the settings of a request, what is in it by kind, and the service tier that its
+    response had.
+    """
     request = facts.request
     is_retrieved = facts.exchange.resumes_response_id is not None and facts.tier is not None
     if not _asks(facts) and not is_retrieved:
@@ -92,7 +96,9 @@ def parameter_rows(facts: ExchangeFacts) -> Iterable[ParametersRow]:
 
 
 def _asks(facts: ExchangeFacts) -> bool:
-    """Return whether a request asks a model for an answer, in a format of which the requests are known."""
+    """Return whether a request asks a model for an answer, in a format of which the requests are
+    known.
+    """
     is_known = by_name(facts.exchange.api).conversation is not None
     return is_known and (facts.request.model is not None or facts.request.items > 0)
 
@@ -100,8 +106,9 @@ def _asks(facts: ExchangeFacts) -> bool:
 def user_text_rows(facts: ExchangeFacts) -> Iterable[UserTextRow]:
     """Yield the text of a user with which a request ends.
 
-    A request that is sent again repeats it, and so does a user. As of results of tools (`results`), the store keeps the
-    earliest row of each: in whatever order exchanges are folded, the rows are the same.
+    A request that is sent again repeats it, and so does a user. As of results of tools (`results`),
+    the store keeps the earliest row of each: in whatever order exchanges are folded, the rows are
+    the same.
     """
     text, exchange = storable(facts.request.text), facts.exchange
     if not text or not facts.request.is_turn or facts.placed.purpose not in (None, "turn"):
@@ -116,7 +123,9 @@ def user_text_rows(facts: ExchangeFacts) -> Iterable[UserTextRow]:
 
 
 def _title(text: str | None) -> str | None:
-    """Return a text on one line, with an ellipsis where it is cut, and without what stands around a person's words."""
+    """Return a text on one line, with an ellipsis where it is cut, and without what stands around a
+    person's words.
+    """
     own = without_outer_elements(storable(text) or "")
     words = " ".join(own[: 8 * WORDS_LIMIT].split())
     cut = words if len(words) <= WORDS_LIMIT else f"{words[: WORDS_LIMIT - 1]}…"
@@ -127,8 +136,8 @@ def _title(text: str | None) -> str | None:
 
 
 IDS_LIMIT = 32
-"""Ids of one response that are kept: GitHub Copilot has another one in each event; a client that takes one of the
-others than the last takes an early one."""
+"""Ids of one response that are kept: GitHub Copilot has another one in each event; a client that
+takes one of the others than the last takes an early one."""
 
 
 def request_rows(facts: ExchangeFacts) -> Iterable[RequestRow]:
@@ -157,22 +166,29 @@ def request_rows(facts: ExchangeFacts) -> Iterable[RequestRow]:
 
 
 def linked(row: RequestRow, previous: RequestRow | None, outputs: Sequence[int] = ()) -> RequestRow:
-    """Return a row behind the one that it continues; `outputs` are numbers of items of that response, from all
-    exchanges that received some of it. Without one it is as if nothing came before.
+    """Return a row behind the one that it continues; `outputs` are numbers of items of that
+    response, from all exchanges that received some of it. Without one it is as if nothing came
+    before.
 
     A conversation is never complete: items may have been added to it by other requests.
     """
     has_link = row.previous_response_id is not None or row.conversation_id is not None
     if previous is None:
         return msgspec.structs.replace(
-            row, previous_exchange_id=None, depth=0, is_complete=not has_link, logical_items=row.input_items
+            row,
+            previous_exchange_id=None,
+            depth=0,
+            is_complete=not has_link,
+            logical_items=row.input_items,
         )
     return msgspec.structs.replace(
         row,
         previous_exchange_id=previous.exchange_id,
         depth=previous.depth + 1,
         is_complete=previous.is_complete and row.conversation_id is None,
-        logical_items=previous.logical_items + max((previous.output_items, *outputs)) + row.input_items,
+        logical_items=previous.logical_items
+        + max((previous.output_items, *outputs))
+        + row.input_items,
     )
 
 
@@ -183,7 +199,9 @@ RESULTS_LIMIT = 10_000  # of one request: a longer history than any context hold
 
 
 class RepeatedCalls(msgspec.Struct, frozen=True):
-    """The calls that a request repeats with their results, perhaps under other ids than those that they were given."""
+    """The calls that a request repeats with their results, perhaps under other ids than those that
+    they were given.
+    """
 
     session_id: str
     exchange_id: str
@@ -196,15 +214,17 @@ class RepeatedCalls(msgspec.Struct, frozen=True):
 
 
 def result_rows(facts: ExchangeFacts) -> Iterable[ResultRow]:
-    """Yield the results that a request carries, and those that come on its stream for calls of other exchanges."""
+    """Yield the results that a request carries, and those that come on its stream for calls of
+    other exchanges.
+    """
     numbers: Counter[str | None] = Counter()
     counts: Counter[str] = Counter()
     exchange = facts.exchange
     for result in facts.request.results[:RESULTS_LIMIT]:
         key = storable(result.place) or call_key(result.call_id, result.name, numbers[result.name])
         numbers[result.name] += not result.call_id and result.place is None
-        # Another call may return the same: one of the same id or place is the next of the history, another one is of
-        # this turn.
+        # Another call may return the same: one of the same id or place is the next of the history,
+        # another one is of this turn.
         scope = counts[key] if result.call_id or result.place else exchange.exchange_id
         counts[key] += 1
         yield ResultRow(
@@ -238,7 +258,9 @@ def repeated_calls(facts: ExchangeFacts) -> RepeatedCalls | None:
 
 
 def call_key(call_id: str | None, name: str | None, number: int) -> str:
-    """Return the key that a call and its result share: the id; without one (Gemini), the name with a number."""
+    """Return the key that a call and its result share: the id; without one (Gemini), the name with
+    a number.
+    """
     return storable(call_id) if call_id else storable(f"{name or ''}[{number}]")
 
 
@@ -251,7 +273,8 @@ _WHOLE = frozenset({"completed", "incomplete", "failed", "error_status"})
 def usage_rows(facts: ExchangeFacts) -> Iterable[UsageRow]:
     counts = msgspec.structs.asdict(facts.usage) | msgspec.structs.asdict(facts.details)
     head = facts.cost_of_head
-    if head is not None and facts.details.reported_cost_usd is None:  # of a gateway: what it passes on comes first
+    # of a gateway: what it passes on comes first
+    if head is not None and facts.details.reported_cost_usd is None:
         counts |= {"reported_cost_usd": head.usd, "reported_cost_source": head.source}
     is_counted = _is_counted(facts)
     model = facts.request.model if facts.response_model is None else facts.response_model
@@ -288,7 +311,9 @@ def iteration_rows(facts: ExchangeFacts) -> Iterable[IterationRow]:
 
 
 def _is_counted(facts: ExchangeFacts) -> bool:
-    """Return whether sums count the exchange: one that nothing was generated for has no tokens, or had none to pay."""
+    """Return whether sums count the exchange: one that nothing was generated for has no tokens, or
+    had none to pay.
+    """
     usage = facts.usage
     if facts.placed.purpose == "prewarm":
         return bool(usage.input_tokens or usage.output_tokens or usage.total_tokens)
@@ -296,8 +321,9 @@ def _is_counted(facts: ExchangeFacts) -> bool:
 
 
 def _is_whole(facts: ExchangeFacts) -> bool:
-    """Return whether the count is whole: a status of the transport means that it broke; a stream that has ended has a
-    reason, or a mark of its end; a document is whole. Of an unknown format nobody here knows what ends a stream.
+    """Return whether the count is whole: a status of the transport means that it broke; a stream
+    that has ended has a reason, or a mark of its end; a document is whole. Of an unknown format
+    nobody here knows what ends a stream.
     """
     ended = facts.ended
     if ended is None or ended.status not in _WHOLE:
@@ -308,7 +334,9 @@ def _is_whole(facts: ExchangeFacts) -> bool:
 
 
 def _billed(facts: ExchangeFacts, name: str) -> int | None:
-    """Return a count with that of the runs beside the response; None unless all are kept, and are counts."""
+    """Return a count with that of the runs beside the response; None unless all are kept, and are
+    counts.
+    """
     if len(facts.iterations) > ITERATIONS_LIMIT:
         return None
     billed = 0

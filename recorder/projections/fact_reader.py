@@ -1,7 +1,9 @@
-"""Events of the log → facts: the payload is taken out of its frame, and the exchange's dialect decodes it.
+"""Events of the log → facts: the payload is taken out of its frame, and the exchange's dialect
+decodes it.
 
-Pure, and fed in order. Payloads that the log keeps in pieces are joined here: parts of a long frame, a body that is no
-stream, a request body. The pieces of one payload are held up to a limit; the log has them all.
+Pure, and fed in order. Payloads that the log keeps in pieces are joined here: parts of a long
+frame, a body that is no stream, a request body. The pieces of one payload are held up to a limit;
+the log has them all.
 """
 
 from __future__ import annotations
@@ -53,10 +55,12 @@ from recorder.wire.spoken import SpokenDialect
 ERROR_STATUS = 400  # from here on, a body says what went wrong
 
 PAYLOAD_LIMIT = 16 * 2**20  # of one event, as `recorder.ingest.capture` reads its keys
-DOCUMENT_LIMIT = 16 * 2**20  # of a body that is not a stream, and of a request: decoded JSON takes many times its bytes
+# of a body that is not a stream, and of a request: decoded JSON takes many times its bytes
+DOCUMENT_LIMIT = 16 * 2**20
 
 _NOTHING: Sequence[Fact] = ()
-_FIELDS = (b"event:", b"id:", b"retry:")  # of a block without data, which is neither a text nor an error
+# of a block without data, which is neither a text nor an error
+_FIELDS = (b"event:", b"id:", b"retry:")
 
 _NO_ANSWER = (
     ApiSpoken,
@@ -107,8 +111,8 @@ _reads_of = msgspec.json.Decoder(list[tuple[Whole, Whole]]).decode
 
 
 COST_HEADER = "x-litellm-response-cost"
-"""The one header that is known to report the cost: of a LiteLLM proxy, and of others that do as it does. A decimal text
-in US dollars: https://docs.litellm.ai/docs/proxy/pass_through_cost_tracking"""
+"""The one header that is known to report the cost: of a LiteLLM proxy, and of others that do as it
+does. A decimal text in US dollars: https://docs.litellm.ai/docs/proxy/pass_through_cost_tracking"""
 
 
 def _cost(headers: Sequence[Header]) -> Sequence[Fact]:
@@ -140,15 +144,25 @@ class FactReader:
         self._restart()
 
     def _read_as(self, dialect: Dialect, decoder: JsonDecoder | None = None) -> None:
-        """Decode what comes from here on as payloads of a dialect. Who has `fast_paths` has the new ones then."""
+        """Decode what comes from here on as payloads of a dialect.
+
+        Who has `fast_paths` has the new ones then.
+        """
         self._dialect, decoder = dialect, decoder or dialect.decoder()
-        self._tell, self._document, self.latest_usage = decoder.general, decoder.document, decoder.latest_usage
+        self._tell, self._document, self.latest_usage = (
+            decoder.general,
+            decoder.document,
+            decoder.latest_usage,
+        )
         self._ask, self._send = decoder.request, decoder.sent
         self._fast_path.clear()
         self._fast_path.update(decoder.fast_paths())
 
     def _hear(self, payload: bytes) -> Sequence[Fact]:
-        """Return what a first payload, or a document, shows of its format. Of messages those of a turn show it."""
+        """Return what a first payload, or a document, shows of its format.
+
+        Of messages those of a turn show it.
+        """
         is_of_turn = self._framing is not MESSAGES or self._method == WEBSOCKET
         if not is_of_turn or not self._spoken.hear(request_object(payload)):
             return _NOTHING
@@ -158,7 +172,8 @@ class FactReader:
     def _restart(self) -> None:
         """Forget what an earlier exchange with the same response has said."""
         self._verdict = "completed"  # the worst that the provider has said of the response so far
-        self._may_recover = False  # that it failed was said by an error which a whole response may follow
+        # that it failed was said by an error which a whole response may follow
+        self._may_recover = False
         self._is_answered = self._is_finished = False
         self._said_end = False
         self._silent_frames = 0  # frames that were read here, and said nothing
@@ -166,7 +181,9 @@ class FactReader:
         self._missing = ""  # why bytes of the response are not there
 
     def fast_paths(self) -> Mapping[str | None, FastPath]:
-        """Return the readers of common deltas, by type of event: frames that they read need not be read by `facts`."""
+        """Return the readers of common deltas, by type of event: frames that they read need not be
+        read by `facts`.
+        """
         return self._fast_path
 
     def facts(self, event: Event) -> Sequence[Fact]:
@@ -202,7 +219,9 @@ class FactReader:
             if not isinstance(fact, _NO_ANSWER):
                 self._is_answered = True
             if isinstance(fact, ErrorReported):
-                self._may_recover = not fact.ends and (self._may_recover or self._verdict != "failed")
+                self._may_recover = not fact.ends and (
+                    self._may_recover or self._verdict != "failed"
+                )
                 self._verdict = "failed"
             elif isinstance(fact, ResponseFinished):
                 self._is_finished = True
@@ -213,18 +232,24 @@ class FactReader:
 
     @property
     def holds_back(self) -> bool:
-        """Return True if `close` may have facts: of a request or a document whose `end` is not there yet.
+        """Return True if `close` may have facts: of a request or a document whose `end` is not
+        there yet.
 
-        Half a document has none. To find that out by `close` would take the time to read it, at each of its events.
+        Half a document has none. To find that out by `close` would take the time to read it, at
+        each of its events.
         """
         return self._is_asking or (self._body.size_bytes > 0 and not self._body.is_half_json)
 
     def document(self, body: bytes) -> Sequence[Fact]:
-        """Return the facts of a document from an earlier exchange with the same response; half of one has none."""
+        """Return the facts of a document from an earlier exchange with the same response; half of
+        one has none.
+        """
         return [fact for fact in self._document(body) if not isinstance(fact, MalformedPayload)]
 
     def close(self) -> Sequence[Fact]:
-        """Return the last facts of an exchange that has no `end` yet, for a look at it at this moment."""
+        """Return the last facts of an exchange that has no `end` yet, for a look at it at this
+        moment.
+        """
         document = (
             fact for fact in self._read_document() if not isinstance(fact, MalformedPayload)
         )  # half of it is not a fault
@@ -277,11 +302,17 @@ class FactReader:
             said.append(RequestAttributed(head.attribution))
         if body is None:
             return (*said, OversizedPayload(size_bytes), place)
-        return (*said, request, RequestReceived(self._path, body, conversation), place, *self._ask(body))
+        return (
+            *said,
+            request,
+            RequestReceived(self._path, body, conversation),
+            place,
+            *self._ask(body),
+        )
 
     def _raw(self, event: Event) -> bytes:
-        """Return the bytes of an event of a stream, of the first one without a byte order mark: it is a part of the
-        stream there, and a character anywhere else.
+        """Return the bytes of an event of a stream, of the first one without a byte order mark: it
+        is a part of the stream there, and a character anywhere else.
         """
         is_first = event.pos <= self._head_pos + 1 and self._framing is SSE
         return event.raw.removeprefix(BOM) if is_first else event.raw
@@ -291,21 +322,32 @@ class FactReader:
         return self._parts_block(event) if self._framing.ends(event.raw) else _NOTHING
 
     def _on_tail(self, event: Event) -> Sequence[Fact]:
-        """Read an event without its blank line: several providers end so. Half an event has no facts."""
+        """Read an event without its blank line: several providers end so.
+
+        Half an event has no facts.
+        """
         self._parts.add(self._raw(event))
         given = self._parts_block(event)
         facts = [fact for fact in given if not isinstance(fact, MalformedPayload)]
-        is_document = event.raw.lstrip().startswith((b"{", b"["))  # an error, in a body that says it is a stream
+        # an error, in a body that says it is a stream
+        is_document = event.raw.lstrip().startswith((b"{", b"["))
         if facts and is_document:
             return facts
-        return [*facts, UnterminatedEvent(sum(fact.characters for fact in given if isinstance(fact, MalformedPayload)))]
+        return [
+            *facts,
+            UnterminatedEvent(
+                sum(fact.characters for fact in given if isinstance(fact, MalformedPayload))
+            ),
+        ]
 
     def _parts_block(self, event: Event) -> Sequence[Fact]:
         size_bytes, block = self._parts.size_bytes, self._parts.take()
         return (OversizedPayload(size_bytes),) if block is None else self._block(event, block)
 
     def _block(self, event: Event, block: bytes) -> Sequence[Fact]:
-        """Read a block that has more than one line of data, or none by the standard; or a message that is not JSON."""
+        """Read a block that has more than one line of data, or none by the standard; or a message
+        that is not JSON.
+        """
         if self._framing is MESSAGES and self._method not in (WEBSOCKET, STDIO):  # of a connection
             return _NOTHING
         data = self._framing.fields(block).data
@@ -316,11 +358,17 @@ class FactReader:
         return self._tell(event.type, data) if data.strip() else _NOTHING
 
     def _without_data(self, event: Event, block: bytes) -> Sequence[Fact]:
-        """Read a block without data. It is not an event by the standard, and most clients skip it. But errors come so:
-        as bare JSON (Gemini), or as a field `error:` (llama.cpp).
+        """Read a block without data.
+
+        It is not an event by the standard, and most clients skip it. But errors come so: as bare
+        JSON (Gemini), or as a field `error:` (llama.cpp).
         """
         if block.startswith(BOM):
-            return (MalformedPayload("a byte order mark within the stream: clients do not read this event"),)
+            return (
+                MalformedPayload(
+                    "a byte order mark within the stream: clients do not read this event"
+                ),
+            )
         bare = block.removeprefix(b"error:").strip()
         if bare.startswith(_FIELDS):
             return _NOTHING
@@ -328,7 +376,11 @@ class FactReader:
             return self._refused(bare)
         if self._dialect.reads_bare_json:
             return self._tell(event.type, bare)
-        failures = [fact for fact in self._dialect.decoder().event(event.type, bare) if isinstance(fact, ErrorReported)]
+        failures = [
+            fact
+            for fact in self._dialect.decoder().event(event.type, bare)
+            if isinstance(fact, ErrorReported)
+        ]
         return failures or (MalformedPayload("JSON without `data:`, which clients pass over"),)
 
     def _on_comment(self, event: Event) -> Sequence[Fact]:
@@ -342,10 +394,13 @@ class FactReader:
         if not MESSAGES.ends(event.raw):
             return _NOTHING
         size_bytes, message = self._sent.size_bytes, self._sent.take()
-        return (OversizedPayload(size_bytes),) if message is None else self._send(event.type, message)
+        return (
+            (OversizedPayload(size_bytes),) if message is None else self._send(event.type, message)
+        )
 
     def _on_body(self, event: Event) -> Sequence[Fact]:
-        if self._framing is not MESSAGES and event.type != LEFT_OUT:  # over WebSocket, bytes that could not be framed
+        # over WebSocket, bytes that could not be framed
+        if self._framing is not MESSAGES and event.type != LEFT_OUT:
             self._body.add(event.raw)
             self._body_bytes += len(event.raw)
         return _NOTHING
@@ -357,15 +412,22 @@ class FactReader:
         is_open = self._spoken.is_open and self._http_status < ERROR_STATUS
         spoken = self._hear(body) if body and is_open else _NOTHING
         facts = [*spoken, *self._document(body)] if body else _NOTHING
-        return facts if any(isinstance(fact, ErrorReported) for fact in facts) else self._refused(body) or facts
+        return (
+            facts
+            if any(isinstance(fact, ErrorReported) for fact in facts)
+            else self._refused(body) or facts
+        )
 
     def _refused(self, body: bytes) -> Sequence[Fact]:
-        """Return the error that a body is because its status is one: also a text, a page, or JSON of another API."""
+        """Return the error that a body is because its status is one: also a text, a page, or JSON
+        of another API.
+        """
         failure = refusal(body) if self._http_status >= ERROR_STATUS and body else None
         return _NOTHING if failure is None else (failure,)
 
     def _on_reads(self, event: Event) -> Sequence[Fact]:
-        reads = _decoded(_reads_of, event.raw) if event.type is None else None  # else those from the client
+        # else those from the client
+        reads = _decoded(_reads_of, event.raw) if event.type is None else None
         return (FirstByte(reads[0][0]),) if reads else _NOTHING
 
     def _on_gap(self, event: Event) -> Sequence[Fact]:
@@ -381,7 +443,9 @@ class FactReader:
         if self._owes_bracket and end.frames and end.outcome in WHOLE:
             document = (MalformedPayload("the array has no end"),)
         facts = self._heard([*self._request_facts(), *document])
-        is_broken = self._expects_answer and any(isinstance(fact, MalformedPayload) for fact in document)
+        is_broken = self._expects_answer and any(
+            isinstance(fact, MalformedPayload) for fact in document
+        )
         reason = self._unread(end, is_told=is_broken)
         if (reason is not None or is_broken) and not self._is_finished:
             self._verdict = worse(self._verdict, "incomplete")
@@ -389,8 +453,8 @@ class FactReader:
         return [*facts, *unreadable, self._settled(end)]
 
     def _unread(self, end: ExchangeEnded, *, is_told: bool) -> str | None:
-        """Return why there is no answer in a response that came to its end, or not all of it; None if there is, or if
-        another fact tells it.
+        """Return why there is no answer in a response that came to its end, or not all of it; None
+        if there is, or if another fact tells it.
         """
         if end.outcome not in WHOLE:
             return None  # its end says why
@@ -402,11 +466,16 @@ class FactReader:
             return None
         if self._missing or end.undecoded:
             return self._missing or end.undecoded
-        return "there is no answer in it" if end.frames or self._body_bytes else "the response is empty"
+        return (
+            "there is no answer in it"
+            if end.frames or self._body_bytes
+            else "the response is empty"
+        )
 
     def _settled(self, end: ExchangeEnded) -> ExchangeEnded:
-        """Return the end with what the provider says of it. A connection that broke behind the last event of a whole
-        response is not an error of that.
+        """Return the end with what the provider says of it.
+
+        A connection that broke behind the last event of a whole response is not an error of that.
         """
         status = worse(end.status, self._verdict)
         is_well = status in ("completed", "incomplete")
@@ -415,11 +484,19 @@ class FactReader:
 
 
 def asks_for_answer(exchange: Exchange) -> bool:
-    """Return whether a request is for an answer of a model, or for all of one that another request began."""
+    """Return whether a request is for an answer of a model, or for all of one that another request
+    began.
+    """
     prompt = by_name(exchange.api).prompt
     path = exchange.target.partition("?")[0]
-    generates = exchange.method in ("POST", WEBSOCKET) and prompt is not None and prompt.generates.search(path)
-    return bool(generates) or (exchange.resumes_response_id is not None and exchange.resumes_after is None)
+    generates = (
+        exchange.method in ("POST", WEBSOCKET)
+        and prompt is not None
+        and prompt.generates.search(path)
+    )
+    return bool(generates) or (
+        exchange.resumes_response_id is not None and exchange.resumes_after is None
+    )
 
 
 _READERS: Mapping[str, Callable[[FactReader, Event], Sequence[Fact]]] = {

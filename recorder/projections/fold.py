@@ -35,7 +35,9 @@ Rows = Mapping[str, list[Any]]
 """By the name of the projection."""
 
 RECALLED = ("items", "phases", "anomalies")
-"""The projections that get the events of an earlier exchange: what a response is, not when this one came."""
+"""The projections that get the events of an earlier exchange: what a response is, not when this one
+came.
+"""
 RECALLED_OF_HOSTED = ("facts", *RECALLED)
 """The same of a hosted session, whose turns before have tokens and ends of their own."""
 
@@ -50,14 +52,16 @@ _ROWS: Mapping[str, Callable[[ExchangeFacts], Iterable[msgspec.Struct]]] = {
     "iterations": iteration_rows,
     "timing": lambda facts: facts.timing.rows(),
 }
-"""By name, the projections that need no more than the facts that are gathered for all. `Folding` makes the others."""
+"""By name, the projections that need no more than the facts that are gathered for all. `Folding`
+makes the others.
+"""
 
 
 class Folding:
     """The state of all projections of one exchange.
 
-    If the exchange resumes a response of an earlier one, `recall` gets the events before its own, so that its items are
-    those of the whole response.
+    If the exchange resumes a response of an earlier one, `recall` gets the events before its own,
+    so that its items are those of the whole response.
     """
 
     def __init__(
@@ -68,14 +72,16 @@ class Folding:
         with_history: bool = False,
         observer: Mapping[type[Fact], Handler] | None = None,
     ) -> None:
-        """`with_history`: the session was found by the history that requests repeat, so that is projected too.
+        """`with_history`: the session was found by the history that requests repeat, so that is
+        projected too.
 
         `observer` gets the facts after all projections.
         """
         self._reading = reading or FactReader(exchange)
         self.facts = facts = ExchangeFacts(exchange)
         self.items, self.anomalies, self.timing = Items(facts), facts.anomalies, facts.timing
-        self._folds: dict[str, Any] = {  # in the order in which they are told of a fact, and note anomalies
+        # in the order in which they are told of a fact, and note anomalies
+        self._folds: dict[str, Any] = {
             "items": self.items,
             "phases": Phases(facts),
             "facts": facts,
@@ -84,7 +90,8 @@ class Folding:
         }
         if with_history:
             self._folds["history"] = History(facts)
-        # Nothing here leads back to this object: what is done with an exchange is gone at once, without a collection.
+        # Nothing here leads back to this object: what is done with an exchange is gone at once,
+        # without a collection.
         self._readers = {} if observer else self._reading.fast_paths()
         self._handlers = Handlers(self._folds.values(), observer or {})
         self._recall_handlers: Handlers | None = None  # few exchanges go on with another
@@ -96,7 +103,11 @@ class Folding:
             names = RECALLED_OF_HOSTED if self.facts.is_hosted else RECALLED
             self._recall_handlers = Handlers(self._folds[name] for name in names)
         event = msgspec.structs.replace(event, t_ns=0, pos=0)
-        facts = self._reading.document(event.raw) if event.kind == "body" else self._reading.facts(event)
+        facts = (
+            self._reading.document(event.raw)
+            if event.kind == "body"
+            else self._reading.facts(event)
+        )
         self._apply(self._recall_handlers, facts, event)
 
     def apply(self, event: Event) -> None:
@@ -108,7 +119,9 @@ class Folding:
         self._last = event
 
     def apply_all(self, events: Iterable[Event]) -> None:
-        """Apply the next events of the exchange, in order: deltas of one type that follow one another together."""
+        """Apply the next events of the exchange, in order: deltas of one type that follow one
+        another together.
+        """
         for type, same in groupby(events, _type_of):
             read = self._readers.get(type)
             if read is None:
@@ -138,7 +151,9 @@ class Folding:
 
     @property
     def holds_back(self) -> bool:
-        """Return True if `rows` may have more than the projections have now: it ends what is not complete."""
+        """Return True if `rows` may have more than the projections have now: it ends what is not
+        complete.
+        """
         return self._reading.holds_back
 
     def rows_of(self, name: str) -> list[Any]:
@@ -190,7 +205,9 @@ _type_of = attrgetter("type")
 
 
 class Handlers(dict[type[Fact], Handler]):
-    """The handlers of all folds joined, by the class of a fact: each when the first such fact comes, as few do."""
+    """The handlers of all folds joined, by the class of a fact: each when the first such fact
+    comes, as few do.
+    """
 
     def __init__(self, folds: Iterable[Any], observer: Mapping[type[Fact], Handler] = {}) -> None:
         self._wanted = [*(fold.handlers() for fold in folds), observer]

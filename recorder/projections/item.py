@@ -25,8 +25,9 @@ from recorder.projections.rows import ItemRow
 from recorder.wire.dialects.json_values import as_json, decoded
 
 Slot = tuple[ItemKey, ItemKind]
-"""The identity of an item: what a dialect calls it, and its kind. A view has one kind of items, and the columns for
-their texts: reasoning that a stream adds to a message is another item, beside it."""
+"""The identity of an item: what a dialect calls it, and its kind. A view has one kind of items, and
+the columns for their texts: reasoning that a stream adds to a message is another item, beside it.
+"""
 
 KINDS: tuple[ItemKind, ...] = get_args(ItemKind)
 
@@ -59,15 +60,18 @@ def slot_of(fact: ItemFact, known: Container[Slot]) -> Slot:
         is_others = slot not in known and other in known and has_place("other", fact.field)
         return other if is_others else slot
     thought: Slot = (fact.item, "reasoning")
-    is_thought = isinstance(fact, LogprobsAdded) and thought in known and (fact.item, "message") not in known
+    is_thought = (
+        isinstance(fact, LogprobsAdded) and thought in known and (fact.item, "message") not in known
+    )
     return thought if is_thought else (fact.item, "message")
 
 
 class Text(msgspec.Struct, eq=False):
     """One text of an item: its deltas, or the one statement that replaces them.
 
-    Numbered deltas are in order of their numbers, in whatever order they arrived; deltas with equal numbers, or without
-    numbers, in order of arrival. A statement replaces all deltas with a smaller number.
+    Numbered deltas are in order of their numbers, in whatever order they arrived; deltas with equal
+    numbers, or without numbers, in order of arrival. A statement replaces all deltas with a smaller
+    number.
     """
 
     pieces: list[str] = []
@@ -81,9 +85,12 @@ class Text(msgspec.Struct, eq=False):
         self.pieces, self.numbers, self.is_stated = [text], [self.last], True
 
     def insert(self, piece: str, number: int) -> bool:
-        """Add a delta that comes after later ones. The fold adds the others itself: they are most of every stream.
+        """Add a delta that comes after later ones.
 
-        Returns whether the text has it now: one before a statement of the whole only repeats a piece of that.
+        The fold adds the others itself: they are most of every stream.
+
+        Returns whether the text has it now: one before a statement of the whole only repeats a
+        piece of that.
         """
         place = bisect_right(self.numbers, number)
         if self.is_stated and not place:
@@ -100,7 +107,10 @@ class Text(msgspec.Struct, eq=False):
 
 
 class Item(msgspec.Struct, eq=False):
-    """The known content of an item. `opening` has texts from its beginning of which nothing came later."""
+    """The known content of an item.
+
+    `opening` has texts from its beginning of which nothing came later.
+    """
 
     kind: ItemKind
     type: str
@@ -176,7 +186,9 @@ class Item(msgspec.Struct, eq=False):
         return "".join(parts) if parts else None
 
     def cut(self) -> int:
-        """Return the number of characters that are more than a projection keeps: of JSON, half is nothing."""
+        """Return the number of characters that are more than a projection keeps: of JSON, half is
+        nothing.
+        """
         fields = {field for field, _ in self.texts} | {field for field, _, _ in self.opening}
         sizes = [len(self.output or ""), *(len(self.text(field) or "") for field in fields)]
         jsons = [sum(map(len, self.annotations)), sum(map(len, self.logprobs))]
@@ -189,7 +201,9 @@ class Item(msgspec.Struct, eq=False):
     def logprobs_json(self) -> str | None:
         """Return the arrays of all deltas as one array."""
         entries = [array.strip()[1:-1] for array in self.logprobs]
-        return f"[{','.join(entry for entry in entries if entry.strip())}]" if self.logprobs else None
+        return (
+            f"[{','.join(entry for entry in entries if entry.strip())}]" if self.logprobs else None
+        )
 
 
 AnyItem = TypeVar("AnyItem", Item, ItemRow)
@@ -200,7 +214,9 @@ class Unmatched(Generic[AnyItem]):
 
     def __init__(self, items: Sequence[AnyItem]) -> None:
         self._left: dict[int, AnyItem] = {id(item): item for item in items}
-        self._by_id: dict[str, AnyItem] = {item.item_id: item for item in items if item.item_id is not None}
+        self._by_id: dict[str, AnyItem] = {
+            item.item_id: item for item in items if item.item_id is not None
+        }
         self._by_place: dict[tuple[int | None, str], AnyItem] = {}
         self._by_type: dict[tuple[ItemKind, str], list[AnyItem]] = {}
         for item in items:
@@ -208,8 +224,13 @@ class Unmatched(Generic[AnyItem]):
             self._by_type.setdefault((item.kind, item.type), []).append(item)
 
     def take(self, index: int, stated: ItemState) -> AnyItem | None:
-        """Return the streamed item that a final one is: by its id, by its place and type, else the next of its type."""
-        for item in (self._by_id.get(stated.item_id or ""), self._by_place.get((index, stated.type))):
+        """Return the streamed item that a final one is: by its id, by its place and type, else the
+        next of its type.
+        """
+        for item in (
+            self._by_id.get(stated.item_id or ""),
+            self._by_place.get((index, stated.type)),
+        ):
             if item is None or item.kind != stated.kind:
                 continue
             if self._left.pop(id(item), None) is not None:

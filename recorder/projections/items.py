@@ -1,9 +1,12 @@
-"""Messages, reasoning and tool calls of a response, as far as its events have come; and the steps of provider's tools.
+"""Messages, reasoning and tool calls of a response, as far as its events have come; and the steps
+of provider's tools.
 
-A text is the sum of its deltas until its end states it, and then until the end of the item does. Where two of them
-differ, the later one counts and the difference is an anomaly. An empty statement removes nothing.
+A text is the sum of its deltas until its end states it, and then until the end of the item does.
+Where two of them differ, the later one counts and the difference is an anomaly. An empty statement
+removes nothing.
 
-Nothing is dropped in silence: whoever leaves a text out reports its size to `Anomalies.note`, in the same place.
+Nothing is dropped in silence: whoever leaves a text out reports its size to `Anomalies.note`, in
+the same place.
 """
 
 from __future__ import annotations
@@ -35,7 +38,17 @@ from recorder.model.facts import (
 from recorder.model.text import storable, storable_json
 from recorder.projections.exchange_facts import ExchangeFacts
 from recorder.projections.exchanges import call_key
-from recorder.projections.item import KINDS, Item, ItemFact, Slot, Text, Unmatched, has_place, row_of, slot_of
+from recorder.projections.item import (
+    KINDS,
+    Item,
+    ItemFact,
+    Slot,
+    Text,
+    Unmatched,
+    has_place,
+    row_of,
+    slot_of,
+)
 from recorder.projections.rows import Anomaly, ItemRow, PhaseRow
 from recorder.wire.dialects import by_name
 from recorder.wire.dialects.canonical import call_place
@@ -97,7 +110,11 @@ class Items:
         growing = self.growing
         text = growing.text
         for delta, event in zip(deltas, events, strict=False):
-            if delta.item != growing.key or delta.field != growing.field or delta.part != growing.part:
+            if (
+                delta.item != growing.key
+                or delta.field != growing.field
+                or delta.part != growing.part
+            ):
                 growing = self.growing = self._grown(delta, event)
                 text = growing.text
             number = event.sequence_number
@@ -171,14 +188,23 @@ class Items:
         )
         call = self._calls.get(fact.call_id) if fact.call_id else next(waiting, None)
         if call is None:
-            self._note("item_undeclared", f"a result of {fact.call_id or fact.name}", event, len(fact.output))
+            self._note(
+                "item_undeclared",
+                f"a result of {fact.call_id or fact.name}",
+                event,
+                len(fact.output),
+            )
         else:
             if call.output not in (None, fact.output):
-                self._note("item_mismatch", f"output of {call.about()}", event, len(call.output or ""))
+                self._note(
+                    "item_mismatch", f"output of {call.about()}", event, len(call.output or "")
+                )
             call.output, call.failed, call.ended_ns = fact.output, fact.failed, event.t_ns
 
     def _on_restated(self, fact: ResponseItems, event: Event) -> None:
-        """Take the items that the end of a response (or a document) states; items that it leaves out stay."""
+        """Take the items that the end of a response (or a document) states; items that it leaves
+        out stay.
+        """
         streamed = Unmatched(self._order)
         if len(fact.items) > ITEMS_LIMIT:
             self._note("cut", _TOO_MANY, event)
@@ -190,7 +216,9 @@ class Items:
                 item = self._add((f"final.{index}", stated.kind), stated.type, event)
                 item.output_index = index if stated.output_index is None else stated.output_index
                 self._take(item, stated, None, event)
-            item.status = stated.status or (item.status if item.ended_ns is not None else None) or "completed"
+            item.status = (
+                stated.status or (item.status if item.ended_ns is not None else None) or "completed"
+            )
             item.ended_ns = event.t_ns if item.ended_ns is None else item.ended_ns
 
     def _on_finished(self, fact: ResponseFinished, event: Event) -> None:
@@ -219,7 +247,9 @@ class Items:
         for field in dict.fromkeys(field for field, _, _ in stated.texts):
             self._state(item, field, stated, mismatch, event)
 
-    def _state(self, item: Item, field: Field, stated: ItemState, mismatch: Anomaly | None, event: Event) -> None:
+    def _state(
+        self, item: Item, field: Field, stated: ItemState, mismatch: Anomaly | None, event: Event
+    ) -> None:
         """Replace all parts of a field at once: an item need not number them as its deltas do."""
         texts = {part: text for each, part, text in stated.texts if each == field}
         text, streamed = "".join(texts.values()), item.streamed(field)
@@ -227,11 +257,15 @@ class Items:
             self._note("item_mismatch", f"{field} of {item.about()}", event, len(text))
             return
         if mismatch is not None and streamed and "".join(streamed) != text:
-            self._note(mismatch, f"{field} of {item.about()}", event, _lost("".join(streamed), text))
+            self._note(
+                mismatch, f"{field} of {item.about()}", event, _lost("".join(streamed), text)
+            )
         if text or not any(streamed):
             item.replace(field, texts, event.sequence_number)
 
-    def _settle(self, item: Item, field: Field, part: int, text: str, mismatch: Anomaly, event: Event) -> None:
+    def _settle(
+        self, item: Item, field: Field, part: int, text: str, mismatch: Anomaly, event: Event
+    ) -> None:
         known = item.known(field, part)
         if known is not None and known != text:
             self._note(mismatch, f"{field} of {item.about()}", event, _lost(known, text))
@@ -257,11 +291,20 @@ class Items:
     def _declared(self, key: ItemKey) -> Item | None:
         """Return the item of whatever kind that has begun under a key."""
         slots: list[Slot] = [(key, kind) for kind in KINDS]
-        return next((self._items[slot] for slot in slots if slot in self._items and slot not in self._undeclared), None)
+        return next(
+            (
+                self._items[slot]
+                for slot in slots
+                if slot in self._items and slot not in self._undeclared
+            ),
+            None,
+        )
 
     def _item_of(self, fact: ItemFact, event: Event) -> Item:
-        """Return the item that a fact is about. Without a beginning, and where it does not fit the item that the
-        stream names, it is an item of its own.
+        """Return the item that a fact is about.
+
+        Without a beginning, and where it does not fit the item that the stream names, it is an item
+        of its own.
         """
         slot = slot_of(fact, self._items)
         item = self._items.get(slot)
@@ -336,7 +379,8 @@ class Phases:
     def __init__(self, facts: ExchangeFacts) -> None:
         self._ids, self._note = facts.ids, facts.anomalies.note
         self._rows: list[PhaseRow] = []
-        self._last: dict[tuple[int | None, str | None], int] = {}  # the row of each item's last step
+        # the row of each item's last step
+        self._last: dict[tuple[int | None, str | None], int] = {}
 
     def handlers(self) -> Mapping[type[Fact], Handler]:
         return {ToolProgress: self._on_progressed}

@@ -1,4 +1,6 @@
-"""Bytes that the log has in pieces, as a request body or a long event, put together up to a limit. Pure."""
+"""Bytes that the log has in pieces, as a request body or a long event, put together up to a limit.
+Pure.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ class Pieces:
     def is_half_json(self) -> bool:
         """Return True if they begin with an object or an array, and do not end with the end of one."""
         first = next((piece for each in self._pieces if (piece := each.lstrip(_BLANK))), b"")
-        last = next((piece for each in reversed(self._pieces) if (piece := each.rstrip(_BLANK))), b"")
+        last = next(
+            (piece for each in reversed(self._pieces) if (piece := each.rstrip(_BLANK))), b""
+        )
         return first.startswith((b"{", b"[")) and not last.endswith((b"}", b"]"))
 
     def take(self) -> bytes | None:

@@ -2,10 +2,11 @@
 
 Rules of this module:
 
-* It imports nothing of the program but `recorder.model`: who reads or declares a table needs no fold and no decoder.
+* It imports nothing of the program but `recorder.model`: who reads or declares a table needs no
+  fold and no decoder.
 * A row has the columns of its table, in order. `recorder.projections.fold` knows what makes it.
-* Whoever adds a column adds it at the end; whoever changes what a column is raises the version of the projection:
-  another table, built beside the old one.
+* Whoever adds a column adds it at the end; whoever changes what a column is raises the version of
+  the projection: another table, built beside the old one.
 """
 
 from __future__ import annotations
@@ -50,9 +51,11 @@ class ExchangeRow(msgspec.Struct, frozen=True):
     is_turn: bool  # whether the request ends with that: else it goes on with a turn
     lossless: bool | None
     is_retrieval: bool  # whether it asks for a response that another one began
-    last_number: int | None  # the highest sequence number: of two cut streams of one response, who has more
+    # the highest sequence number: of two cut streams of one response, who has more
+    last_number: int | None
     error_param: str | None  # what of the request is wrong, in the provider's word
-    last_response_id: str | None  # the last that was said: of ids that rotate, the one that a client goes on with
+    # the last that was said: of ids that rotate, the one that a client goes on with
+    last_response_id: str | None
     purpose: Purpose | None  # what the request is for; `NULL` if nobody here knows
     parent_thread_id: str | None  # the client's: of the thread that began this one
     owner: str | None  # of the token that the request showed
@@ -61,7 +64,10 @@ class ExchangeRow(msgspec.Struct, frozen=True):
 
 
 class ItemRow(msgspec.Struct, frozen=True):
-    """One output item. Columns that make no sense for its kind are `NULL`. Times are since the exchange began."""
+    """One output item.
+
+    Columns that make no sense for its kind are `NULL`. Times are since the exchange began.
+    """
 
     session_id: str
     exchange_id: str
@@ -82,7 +88,8 @@ class ItemRow(msgspec.Struct, frozen=True):
     logprobs: str | None  # a JSON array
     name: str | None  # of a tool
     call_id: str | None
-    call_key: str | None  # what a result is found by: `call_id`, the client's own id, or name and number without one
+    # what a result is found by: `call_id`, the client's own id, or name and number without one
+    call_key: str | None
     arguments: str | None  # as sent
     arguments_json: str | None  # the same, if it is JSON
     output: str | None  # what a tool of the provider gave
@@ -111,7 +118,9 @@ SHARES: Mapping[str, tuple[str, str]] = {
     "reasoning_share": ("reasoning_output_tokens", "output_tokens"),
     "cached_share": ("cache_read_input_tokens", "input_tokens"),
 }
-"""By name, the part and the whole of each share of sums: both over the exchanges that reported both."""
+"""By name, the part and the whole of each share of sums: both over the exchanges that reported
+both.
+"""
 
 
 def whole(value: str, by: int) -> str:
@@ -124,7 +133,9 @@ DAY = whole("started_ns", 86_400_000_000_000)
 
 
 class UsageRow(msgspec.Struct, frozen=True):
-    """The tokens of one exchange, `NULL` where not reported: `Usage` of `recorder.model.facts`, then `UsageDetails`."""
+    """The tokens of one exchange, `NULL` where not reported: `Usage` of `recorder.model.facts`,
+    then `UsageDetails`.
+    """
 
     session_id: str
     exchange_id: str
@@ -148,20 +159,25 @@ class UsageRow(msgspec.Struct, frozen=True):
     web_searches: int | None
     reported_cost_usd: str | None
     reported_cost_source: str | None
-    # What sums go by, so that they read no other table. `NULL` only in rows of older recorders, in archives.
+    # What sums go by, so that they read no other table. `NULL` only in rows of older recorders, in
+    # archives.
     started_ns: int | None
-    model: str | None  # in the response, else in the request; `NULL` without `reported` if no sum counts the exchange
+    # in the response, else in the request; `NULL` without `reported` if no sum counts the exchange
+    model: str | None
     client: str | None
     outcome: str | None  # the status of the `end` event
     reported: bool | None  # whether there is a report
     inference_geo: str | None
-    # Together with the runs of models that the counts above leave out (`recorder.projections.exchanges`).
+    # Together with the runs of models that the counts above leave out
+    # (`recorder.projections.exchanges`).
     billed_input_tokens: int | None
     billed_output_tokens: int | None
 
 
 class TimingRow(msgspec.Struct, frozen=True):
-    """The times of one exchange, in nanoseconds since it began; events are complete when their last byte is there."""
+    """The times of one exchange, in nanoseconds since it began; events are complete when their last
+    byte is there.
+    """
 
     session_id: str
     exchange_id: str
@@ -202,7 +218,8 @@ Anomaly = Literal[
     "sequence_repeat",  # a number that was there already, or smaller than one that was
     "delta_mismatch",  # a text's deltas are not what its end says it is
     "item_mismatch",  # an item at its end says something else than its own deltas and events
-    "final_mismatch",  # the response at its end says something else of an item than the item's own events
+    # the response at its end says something else of an item than the item's own events
+    "final_mismatch",
     "item_undeclared",  # an event of an item that did not begin
     "item_repeated",  # an item that begins twice
     "item_unfinished",  # an item that did not end although its response did
@@ -211,7 +228,8 @@ Anomaly = Literal[
     "unread",  # text in a place where none is known
     "malformed",  # no JSON, or not of the shape that its type has
     "other_api",  # the stream is of another format than its path says, and is read as that
-    "unreadable",  # a response without an answer in it: empty, in an unknown coding, not in the file
+    # a response without an answer in it: empty, in an unknown coding, not in the file
+    "unreadable",
     "unterminated",  # the stream ended within an event
     "missing_terminal",  # it ended, and nothing in it said so
     "duplicate_terminal",
@@ -270,7 +288,10 @@ class RequestRow(msgspec.Struct, frozen=True):
 
 
 class UserTextRow(msgspec.Struct, frozen=True):
-    """A text of a user, at the beginning of a turn. Requests that clients make on their own have none."""
+    """A text of a user, at the beginning of a turn.
+
+    Requests that clients make on their own have none.
+    """
 
     session_id: str
     digest: str  # of the text
@@ -280,7 +301,9 @@ class UserTextRow(msgspec.Struct, frozen=True):
 
 
 class ParametersRow(msgspec.Struct, frozen=True):
-    """The parameters of one request, `NULL` where it has none. See `recorder.model.facts.RequestParameters`.
+    """The parameters of one request, `NULL` where it has none.
+
+    See `recorder.model.facts.RequestParameters`.
 
     A retrieved response has a row too, for its service tier.
     """
@@ -350,15 +373,18 @@ class PromptRow(msgspec.Struct, frozen=True):
     thread_id: str | None
     purpose: Purpose | None
     started_ns: int
-    served_ns: int | None  # when the response began: from then on its prompt may be cached; `NULL` without a response
+    # when the response began: from then on its prompt may be cached; `NULL` without a response
+    served_ns: int | None
     input_tokens: int | None
     cached_tokens: int | None
-    continues: bool  # it names an earlier response or conversation: its prompt begins with that one's
+    # it names an earlier response or conversation: its prompt begins with that one's
+    continues: bool
     retention: str | None  # how long the request asks to keep its prefix
     root: str  # the member of the request that holds the others; empty if none does
     suspects: str  # digests of parameters that may invalidate a cache, as a JSON object
     head_segments: int  # before the messages
-    system_segments: int  # before the messages that are not of the system; of a request that continues one: as above
+    # before the messages that are not of the system; of a request that continues one: as above
+    system_segments: int
     prompt_bytes: int  # of the request's own segments
     # The comparison.
     cache_class: CacheClass | None  # `NULL` without a response
@@ -369,14 +395,17 @@ class PromptRow(msgspec.Struct, frozen=True):
     is_estimate: bool
     since_use_ns: int | None
     path: str | None
-    # The segments, of 12 and mostly one byte each. Of a request that continues another one, the conversation is that
-    # with which the first of the chain began: nobody here knows the rest.
+    # The segments, of 12 and mostly one byte each. Of a request that continues another one, the
+    # conversation is that with which the first of the chain began: nobody here knows the rest.
     digests: bytes
     places: bytes
 
 
 class IterationRow(msgspec.Struct, frozen=True):
-    """A run of a model. Counts are those of `recorder.model.facts.Usage`, `NULL` where not reported."""
+    """A run of a model.
+
+    Counts are those of `recorder.model.facts.Usage`, `NULL` where not reported.
+    """
 
     session_id: str
     exchange_id: str
@@ -406,18 +435,34 @@ PROMPTS = Projection("prompts", PromptRow)
 ITERATIONS = Projection("iterations", IterationRow, ("session_id", "exchange_id", "iteration"))
 
 PROJECTIONS: tuple[Projection, ...] = (
-    *(EXCHANGES, ITEMS, PHASES, USAGE, TIMING, RESULTS, ANOMALIES, HISTORY, REQUESTS, USER_TEXTS, PARAMETERS, PROMPTS),
+    *(
+        EXCHANGES,
+        ITEMS,
+        PHASES,
+        USAGE,
+        TIMING,
+        RESULTS,
+        ANOMALIES,
+        HISTORY,
+        REQUESTS,
+        USER_TEXTS,
+        PARAMETERS,
+        PROMPTS,
+    ),
     ITERATIONS,
 )
 
 TABLES: Mapping[str, str] = {projection.name: projection.table for projection in PROJECTIONS}
 
-# Of a response that was retrieved again, the exchange with most of it supersedes the others: in memory, and in SQL.
+# Of a response that was retrieved again, the exchange with most of it supersedes the others: in
+# memory, and in SQL.
 NOT_FINISHED = "cancelled"  # the reason to finish of a response that has more to come, or nothing
 
 
 def is_same_response(one: ExchangeRow, other: ExchangeRow) -> bool:
-    """Return whether two exchanges of a session have one response, because one of them retrieved it."""
+    """Return whether two exchanges of a session have one response, because one of them retrieved
+    it.
+    """
     is_retrieved = one.is_retrieval or other.is_retrieval
     return one.response_id is not None and one.response_id == other.response_id and is_retrieved
 
@@ -436,5 +481,7 @@ def same_response_sql(one: str, other: str) -> str:
 
 def completeness_sql(table: str) -> tuple[str, str, str]:
     """Return `completeness` as expressions on a table of rows."""
-    is_finished = f"({table}.finish_reason IS NOT NULL AND {table}.finish_reason <> '{NOT_FINISHED}')"
+    is_finished = (
+        f"({table}.finish_reason IS NOT NULL AND {table}.finish_reason <> '{NOT_FINISHED}')"
+    )
     return is_finished, f"coalesce({table}.last_number, -1)", f"{table}.exchange_id"

@@ -1,4 +1,6 @@
-"""The times of a response since the exchange began: how long a client waited, and how evenly it was served."""
+"""The times of a response since the exchange began: how long a client waited, and how evenly it was
+served.
+"""
 
 from __future__ import annotations
 
@@ -38,14 +40,19 @@ class Timing:
         self.first_byte_ns: int | None = None
         self.duration_ns: int | None = None
         self._first: dict[Field, int] = {}
-        self.times = array("q")  # of all events so far: eight bytes each, while their texts are held too
-        self._body_began_ns: int | None = None  # of a document: when its first and its last piece came
+        # of all events so far: eight bytes each, while their texts are held too
+        self.times = array("q")
+        # of a document: when its first and its last piece came
+        self._body_began_ns: int | None = None
         self._body_ended_ns: int | None = None
         self.size_bytes = 0
         self.is_derived = False  # its times are those of lines of a transcript, not of bytes
 
     def event(self, event: Event) -> None:
-        """Note a piece of the body. A long event in parts counts with its last part; a document is not an event."""
+        """Note a piece of the body.
+
+        A long event in parts counts with its last part; a document is not an event.
+        """
         if event.kind == "frame" or (event.type is not None and event.kind != "body"):
             self.times.append(event.t_ns)
         elif event.kind == "body":
@@ -87,7 +94,9 @@ class Timing:
             first_reasoning_ns=reasoning,
             first_text_ns=text,
             first_arguments_ns=arguments,
-            ttft_ns=min((t_ns for t_ns in (reasoning, text, arguments) if t_ns is not None), default=None),
+            ttft_ns=min(
+                (t_ns for t_ns in (reasoning, text, arguments) if t_ns is not None), default=None
+            ),
             last_event_ns=last,
             duration_ns=self.duration_ns,
             longest_silence_ns=gaps[-1] if gaps else None,

@@ -2,8 +2,8 @@
 
 Must not know: the database, and what the bytes mean.
 
-A transport turns a request into a response (`http.messages` declares both, and their bodies). `recorder serve` wires
-them so: `app` → `durable` (strict only) → `recording` → `upstream`.
+A transport turns a request into a response (`http.messages` declares both, and their bodies).
+`recorder serve` wires them so: `app` → `durable` (strict only) → `recording` → `upstream`.
 
 The way of one chunk is a chain of calls from one socket to the other, without a task in between:
 
@@ -13,5 +13,6 @@ The way of one chunk is a chain of calls from one socket to the other, without a
     journal/writer           wait, flush     on disk: at once, or with the other chunks of this turn of the loop
     http/server_exchange     write           framed, into the client's socket
 
-`app._pass_on` starts it with `BodyStream.pump`; `recording._RecordedBody.pump` puts the recorder in between.
+`app._pass_on` starts it with `BodyStream.pump`; `recording._RecordedBody.pump` puts the recorder in
+between.
 """

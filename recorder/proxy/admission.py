@@ -1,10 +1,11 @@
 """Admission: only requests that a program on this machine meant for us are let in.
 
-A port on localhost is open to every web page that the user's browser shows. Two things distinguish such a page from a
-client: the name it used for us (DNS rebinding needs a name that an attacker can point here), and the headers that a
-browser adds and a client does not. Both are checked before any upstream hears of the request. A server that other
-machines can reach wants a token besides. Pages of an origin that the user named are let in: they get the headers of
-CORS (Fetch Standard, section 3.3) from us where the upstream sends none. Pure.
+A port on localhost is open to every web page that the user's browser shows. Two things distinguish
+such a page from a client: the name it used for us (DNS rebinding needs a name that an attacker can
+point here), and the headers that a browser adds and a client does not. Both are checked before any
+upstream hears of the request. A server that other machines can reach wants a token besides. Pages
+of an origin that the user named are let in: they get the headers of CORS (Fetch Standard, section
+3.3) from us where the upstream sends none. Pure.
 """
 
 from __future__ import annotations
@@ -20,18 +21,21 @@ from recorder.errors import UsageError
 _HOST = re.compile(rb"(?:\[(?P<ipv6>[0-9A-Fa-f:.]+)\]|(?P<name>[A-Za-z0-9._-]+))(?::\d{1,5})?")
 
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"})
-"""The methods of APIs. CONNECT is for forward proxies; OPTIONS is how a web page asks for permission."""
+"""The methods of APIs. CONNECT is for forward proxies; OPTIONS is how a web page asks for
+permission.
+"""
 
 
 ANY_HOST = "*"
-"""The name that allows every name: for a server whose clients show a token, which no web page has."""
+"""The name that allows every name: for a server whose clients show a token, which no web page has.
+"""
 
 TOKEN_HEADER = b"x-recorder-token"
 _TOKEN_PATH = re.compile(rb"/t/([^/?]*)(?=/|$)")
 
 PREFLIGHT_S = 600
-"""For how long a browser keeps our answer to a preflight: Chromium keeps none for longer than two hours, and a recorder
-that was started again without the origin should be believed soon."""
+"""For how long a browser keeps our answer to a preflight: Chromium keeps none for longer than two
+hours, and a recorder that was started again without the origin should be believed soon."""
 
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 BROWSER_REFUSED = "browser_refused"
@@ -61,8 +65,8 @@ def refusal(
 ) -> Refusal | None:
     """Return why a request is not forwarded, or None.
 
-    `names` are the host names that the user allowed, in lower case. Without `websocket` an offer to switch to it is
-    refused. Of web pages, those of `origins` are let in.
+    `names` are the host names that the user allowed, in lower case. Without `websocket` an offer to
+    switch to it is refused. Of web pages, those of `origins` are let in.
     """
     headers = dict(came)
     if [name for name, _ in came].count(b"host") != 1:
@@ -89,13 +93,19 @@ def refusal(
 
 def _is_of_page(headers: Mapping[bytes, bytes]) -> bool:
     """Return whether a browser sent a request for a page of another origin."""
-    return b"origin" in headers or headers.get(b"sec-fetch-site", b"none") not in (b"none", b"same-origin")
+    return b"origin" in headers or headers.get(b"sec-fetch-site", b"none") not in (
+        b"none",
+        b"same-origin",
+    )
 
 
 def page_hint(headers: Mapping[bytes, bytes]) -> str:
-    """Return what to do so that the page of a refused request is let in: its browser shows that only in its console."""
+    """Return what to do so that the page of a refused request is let in: its browser shows that
+    only in its console.
+    """
     origin = headers.get(b"origin", b"").decode("latin-1")
-    known = origin if _ORIGIN.fullmatch(origin) else "ORIGIN"  # what is none may be anything, a line break too
+    # what is none may be anything, a line break too
+    known = origin if _ORIGIN.fullmatch(origin) else "ORIGIN"
     return f"A request of a web page was refused: if the page is yours, let it in with --allow-origin {known}."
 
 
@@ -112,17 +122,22 @@ def parse_origin(text: str) -> bytes:
             "location.origin has it, for example http://localhost:5173."
         )
     if match["port"] is not None and int(match["port"]) == _DEFAULT_PORTS.get(match["scheme"]):
-        raise UsageError(f"{text!r} has the default port of its scheme, which browsers leave out: leave it out, too.")
+        raise UsageError(
+            f"{text!r} has the default port of its scheme, which browsers leave out: leave it out, too."
+        )
     return text.lower().encode("ascii")
 
 
 def is_preflight(method: str, headers: Mapping[bytes, bytes]) -> bool:
     """Return whether a browser asks if a page may send a request. That is never forwarded."""
-    return method == "OPTIONS" and b"origin" in headers and b"access-control-request-method" in headers
+    return (
+        method == "OPTIONS" and b"origin" in headers and b"access-control-request-method" in headers
+    )
 
 
 def shared_with(headers: Mapping[bytes, bytes], origins: Collection[bytes]) -> Headers:
-    """Return the headers that let a page of one of `origins` read the response; none for any other request.
+    """Return the headers that let a page of one of `origins` read the response; none for any other
+    request.
 
     Credentials of the browser are not allowed: keys are in headers that the page sets itself.
     """
@@ -137,14 +152,18 @@ def shared_with(headers: Mapping[bytes, bytes], origins: Collection[bytes]) -> H
 
 
 def preflight_answer(headers: Mapping[bytes, bytes]) -> Headers:
-    """Return the headers that answer a preflight of an allowed origin, besides those of `shared_with`."""
+    """Return the headers that answer a preflight of an allowed origin, besides those of
+    `shared_with`.
+    """
     answer = [
         (b"access-control-allow-methods", ", ".join(sorted(METHODS)).encode()),
         (b"access-control-max-age", b"%d" % PREFLIGHT_S),
     ]
-    if wanted := headers.get(b"access-control-request-headers"):  # `*` would not stand for Authorization
+    # `*` would not stand for Authorization
+    if wanted := headers.get(b"access-control-request-headers"):
         answer.append((b"access-control-allow-headers", wanted))
-    if headers.get(b"access-control-request-private-network") == b"true":  # of a page that is not on this machine
+    # of a page that is not on this machine
+    if headers.get(b"access-control-request-private-network") == b"true":
         answer.append((b"access-control-allow-private-network", b"true"))
     return answer
 
@@ -160,7 +179,9 @@ class Overspent(NamedTuple):
     refuses: bool  # requests, instead of only saying so
 
 
-TOKEN_REQUIRED = Refusal(401, "token_required", "This recorder wants its token: as X-Recorder-Token, or as /t/TOKEN/….")
+TOKEN_REQUIRED = Refusal(
+    401, "token_required", "This recorder wants its token: as X-Recorder-Token, or as /t/TOKEN/…."
+)
 
 
 class Shown(NamedTuple):
@@ -172,10 +193,11 @@ class Shown(NamedTuple):
 
 
 def shown_token(path: bytes, headers: Headers) -> Shown:
-    """Take the token out of a request, which shows it in the header `X-Recorder-Token` or as `/t/TOKEN/…`.
+    """Take the token out of a request, which shows it in the header `X-Recorder-Token` or as
+    `/t/TOKEN/…`.
 
-    The header is for clients that can be configured to send one. A path is in the settings and logs of a client, but
-    every client has a base URL.
+    The header is for clients that can be configured to send one. A path is in the settings and logs
+    of a client, but every client has a base URL.
     """
     given = [value for name, value in headers if name == TOKEN_HEADER]
     rest = [(name, value) for name, value in headers if name != TOKEN_HEADER]
@@ -187,7 +209,11 @@ def shown_token(path: bytes, headers: Headers) -> Shown:
 
 def too_large(limit_bytes: int) -> Refusal:
     size = f"{limit_bytes / 2**20:g} MiB"
-    return Refusal(413, "request_too_large", f"The request body is over the limit of {size}; see the setting max-body.")
+    return Refusal(
+        413,
+        "request_too_large",
+        f"The request body is over the limit of {size}; see the setting max-body.",
+    )
 
 
 def is_local(host: bytes, names: Collection[str]) -> bool:

@@ -1,12 +1,16 @@
-"""The proxy: an app that sends each request through a transport and each chunk of the response straight back.
+"""The proxy: an app that sends each request through a transport and each chunk of the response
+straight back.
 
 Rules of this file:
 
-* Bytes are passed on as they come, and only when the client takes them: nothing is parsed, joined, kept or timed out.
-* Of the heads, only what concerns one connection is changed: hop-by-hop headers, Host, and our own session header.
+* Bytes are passed on as they come, and only when the client takes them: nothing is parsed, joined,
+  kept or timed out.
+* Of the heads, only what concerns one connection is changed: hop-by-hop headers, Host, and our own
+  session header.
 * It does not know what is recorded, or whether anything is.
 * A response that broke off is never ended properly: the client must see that it is not whole.
-* After a 101 of the upstream, and never before, both directions are raw bytes (`recorder.proxy.tunnel`).
+* After a 101 of the upstream, and never before, both directions are raw bytes
+  (`recorder.proxy.tunnel`).
 """
 
 from __future__ import annotations
@@ -43,7 +47,8 @@ from recorder.wire.dialects import error_body
 
 log = logging.getLogger(__name__)
 
-BODY_LIMIT_BYTES = 64 * 2**20  # above any API's own limit (OpenAI 50 MB files, Anthropic and Gemini 32 and 20 MB)
+# above any API's own limit (OpenAI 50 MB files, Anthropic and Gemini 32 and 20 MB)
+BODY_LIMIT_BYTES = 64 * 2**20
 
 FORBIDDEN, TOO_MANY = 403, 429
 _AWS_ERROR = b"x-amzn-errortype"  # as InvalidSignatureException
@@ -72,8 +77,8 @@ class OpenExchange(NamedTuple):
 class Proxy:
     """The app (`recorder.proxy.http.server_exchange.App`).
 
-    `stop` asks what would never end by itself to end, `shutdown` ends what is still open, and `end_revoked` what is
-    open of a token that was revoked.
+    `stop` asks what would never end by itself to end, `shutdown` ends what is still open, and
+    `end_revoked` what is open of a token that was revoked.
     """
 
     def __init__(
@@ -87,22 +92,27 @@ class Proxy:
         websocket: bool = True,
         overspent: Callable[[Bearer], Overspent | None] = lambda _: None,
     ) -> None:
-        """`hosts` are names of this machine, besides the loopback ones, that a request may have in `Host`; `origins`
-        are those of web pages that may send requests.
+        """`hosts` are names of this machine, besides the loopback ones, that a request may have in
+        `Host`; `origins` are those of web pages that may send requests.
 
-        Without `websocket` an offer to switch to it is refused with 426. `overspent` returns a budget of which a bearer
-        has nothing left.
+        Without `websocket` an offer to switch to it is refused with 426. `overspent` returns a
+        budget of which a bearer has nothing left.
         """
         self._transport, self._routes = transport, routes
         self._hosts, self._origins = frozenset(host.lower() for host in hosts), frozenset(origins)
-        self._body_limit_bytes, self._websocket, self._overspent = body_limit_bytes, websocket, overspent
+        self._body_limit_bytes, self._websocket, self._overspent = (
+            body_limit_bytes,
+            websocket,
+            overspent,
+        )
         self._tunnels: set[Tunnel] = set()
         self._is_stopping = False
         self._hints = Hints()
         self._open: dict[asyncio.Task[None], OpenExchange] = {}
         self._doubted: set[Bearer] = set()  # whose tokens were not valid at the last look
         self.forwarded = 0  # requests that went through the transport
-        self.refused: dict[str, tuple[int, str]] = {}  # those that did not: type → how many, and the first message
+        # those that did not: type → how many, and the first message
+        self.refused: dict[str, tuple[int, str]] = {}
 
     async def __call__(self, incoming: ServerExchange) -> None:
         answer = self._own_answer(incoming)
@@ -119,15 +129,24 @@ class Proxy:
         except NotFoundError as error:
             _respond(incoming, *self._refuse(Refusal(404, "unknown_path", str(error))))
             return
-        refused = None if incoming.bearer is None else self._refused_bearer(incoming, route, incoming.bearer)
+        refused = (
+            None
+            if incoming.bearer is None
+            else self._refused_bearer(incoming, route, incoming.bearer)
+        )
         if refused is not None:
             _respond(incoming, *refused)
             return
         self.forwarded += 1
         await self._exchange(incoming, route)
 
-    def _refused_bearer(self, incoming: ServerExchange, route: Route, bearer: Bearer) -> OwnAnswer | None:
-        """Return the refusal of a request whose token may not make it. Note a budget of which nothing is left."""
+    def _refused_bearer(
+        self, incoming: ServerExchange, route: Route, bearer: Bearer
+    ) -> OwnAnswer | None:
+        """Return the refusal of a request whose token may not make it.
+
+        Note a budget of which nothing is left.
+        """
         if not bearer.may_use(route.upstream):
             sentence = f"This token may not use the upstream {route.upstream}: ask whoever gave it."
             return self._refuse(Refusal(FORBIDDEN, "upstream_not_allowed", sentence))
@@ -140,15 +159,19 @@ class Proxy:
         status, _, headers = self._refuse(Refusal(TOO_MANY, "budget_exceeded", budget.sentence))
         asked = incoming.method, route.target, route.upstream
         body = error_body(*asked, status, budget.sentence, "budget_exceeded")
-        return status, body, [*headers, (b"x-should-retry", b"false")]  # SDKs try a 429 again, and none is let in
+        # SDKs try a 429 again, and none is let in
+        return status, body, [*headers, (b"x-should-retry", b"false")]
 
     async def _exchange(self, incoming: ServerExchange, route: Route) -> None:
-        """Forward a request, unless the client leaves, sends too much, or the recorder is shut down."""
+        """Forward a request, unless the client leaves, sends too much, or the recorder is shut
+        down.
+        """
         task = asyncio.current_task()
         assert task is not None
 
         def refuse() -> None:
-            request.extensions["error"] = too_large(self._body_limit_bytes).message  # for the record, before its end
+            # for the record, before its end
+            request.extensions["error"] = too_large(self._body_limit_bytes).message
             task.cancel()
 
         body = _BoundedUpload(incoming, self._body_limit_bytes, refuse)
@@ -165,7 +188,8 @@ class Proxy:
             if body.is_too_large:
                 if not incoming.started:
                     _respond(incoming, *_error(too_large(self._body_limit_bytes)))
-            elif incoming.gone:  # client leaves: this was cancelled wherever it waited, and has closed the upstream
+            elif incoming.gone:
+                # client leaves: this was cancelled wherever it waited, and has closed the upstream
                 log.debug("%s %s: the client left", request.method, route.upstream)
             elif request.extensions.get("outcome") not in _ENDED_HERE:
                 raise
@@ -174,7 +198,9 @@ class Proxy:
             if tunnel is not None:
                 self._tunnels.discard(tunnel)
 
-    async def _forward(self, request: Request, route: Route, incoming: ServerExchange, tunnel: Tunnel | None) -> None:
+    async def _forward(
+        self, request: Request, route: Route, incoming: ServerExchange, tunnel: Tunnel | None
+    ) -> None:
         """Send the request up, and the response down as it comes."""
         try:
             upstream = await self._transport.handle_async_request(request)
@@ -188,12 +214,15 @@ class Proxy:
         if upstream.status_code == FORBIDDEN:
             self._hint_at_signature(upstream, route)
         try:
-            # store is slow, store fails: no branch. The transport has a chunk in the journal before it comes here, and
-            # what the journal cannot take is counted (`recorder.proxy.recording`).
+            # store is slow, store fails: no branch. The transport has a chunk in the journal before
+            # it comes here, and what the journal cannot take is counted
+            # (`recorder.proxy.recording`).
             await _pass_on(upstream, incoming, tunnel)
-        except UpstreamError as error:  # upstream breaks: no end is sent, and the server cuts the client off
+        except UpstreamError as error:
+            # upstream breaks: no end is sent, and the server cuts the client off
             log.warning("a response of upstream %r broke off: %s", route.upstream, error)
-            request.extensions.setdefault("outcome", error.outcome)  # for the record, if it has no end yet
+            # for the record, if it has no end yet
+            request.extensions.setdefault("outcome", error.outcome)
             if not incoming.started:
                 _respond(incoming, *_unreachable(route, error))
         else:
@@ -205,7 +234,10 @@ class Proxy:
 
     def _hint_at_signature(self, upstream: Response, route: Route) -> None:
         """Say what to do where AWS refuses a signature: its own message says nothing of a host."""
-        if any(name.lower() == _AWS_ERROR and b"Signature" in value for name, value in upstream.headers.raw):
+        if any(
+            name.lower() == _AWS_ERROR and b"Signature" in value
+            for name, value in upstream.headers.raw
+        ):
             self._hints.give(
                 "signature",
                 f"Upstream {route.upstream!r} refused a signature: clients of AWS sign for the host that they ask, "
@@ -226,12 +258,15 @@ class Proxy:
             task.cancel()
 
     def end_revoked(self) -> None:
-        """End the open exchanges whose token is not valid, as a shutdown does, with the outcome `token_revoked`.
+        """End the open exchanges whose token is not valid, as a shutdown does, with the outcome
+        `token_revoked`.
 
-        Only those whose token was not valid when this was called before, either: a file of tokens that an editor is
-        just writing must not end every stream.
+        Only those whose token was not valid when this was called before, either: a file of tokens
+        that an editor is just writing must not end every stream.
         """
-        bearers = {exchange.bearer for exchange in self._open.values() if exchange.bearer is not None}
+        bearers = {
+            exchange.bearer for exchange in self._open.values() if exchange.bearer is not None
+        }
         invalid = {bearer for bearer in bearers if not bearer.is_valid()}
         revoked, self._doubted = invalid & self._doubted, invalid
         for task, (request, bearer) in self._open.items():
@@ -241,7 +276,10 @@ class Proxy:
                 task.cancel()
 
     def _own_answer(self, incoming: ServerExchange) -> OwnAnswer | None:
-        """Return our own answer: a refusal, or one of our pages. None if the request is to be forwarded."""
+        """Return our own answer: a refusal, or one of our pages.
+
+        None if the request is to be forwarded.
+        """
         headers = dict(incoming.headers)
         incoming.added = shared_with(headers, self._origins)
         refused = refusal(
@@ -286,7 +324,9 @@ class Address(NamedTuple):
 
 @lru_cache(maxsize=256)  # a client asks the same few, again and again
 def address(text: str) -> Address:
-    """Return the address of an absolute URL of http, https or http+unix; what comes after it does not matter."""
+    """Return the address of an absolute URL of http, https or http+unix; what comes after it does
+    not matter.
+    """
     parts = urlsplit(text)
     if parts.scheme == UNIX:  # other clients send localhost, for a path would be none
         return Address(UNIX, socket_path(parts.netloc) or "/", None, b"localhost")
@@ -294,7 +334,9 @@ def address(text: str) -> Address:
     if port == PORTS.get(parts.scheme):
         port = None
     shown = f"[{host}]" if ":" in host else host
-    return Address(parts.scheme, host, port, f"{shown}:{port}".encode() if port is not None else shown.encode())
+    return Address(
+        parts.scheme, host, port, f"{shown}:{port}".encode() if port is not None else shown.encode()
+    )
 
 
 def onward(incoming: ServerExchange, route: Route, body: Upload) -> Request:
@@ -317,7 +359,9 @@ def path_of(incoming: ServerExchange) -> str:
 
 
 def end_to_end(headers: Headers, dropped: Collection[bytes]) -> Headers:
-    """Return the headers that go further than one connection, in their order (RFC 9110 section 7.6.1)."""
+    """Return the headers that go further than one connection, in their order (RFC 9110 section
+    7.6.1).
+    """
     lower = [(name.lower(), name, value) for name, value in headers]
     if any(key == b"transfer-encoding" for key, _, _ in lower):
         dropped = {*dropped, b"content-length"}  # which does not count then (RFC 9112 section 6.3)
@@ -325,15 +369,20 @@ def end_to_end(headers: Headers, dropped: Collection[bytes]) -> Headers:
     for key, _, value in lower:
         if key == b"connection":
             nominated.update(token.strip().lower() for token in value.split(b","))
-    return [(name, value) for key, name, value in lower if key not in dropped and key not in nominated]
+    return [
+        (name, value) for key, name, value in lower if key not in dropped and key not in nominated
+    ]
 
 
 async def _pass_on(upstream: Response, incoming: ServerExchange, tunnel: Tunnel | None) -> None:
-    """Send the response to the client: the head with what came of the body, then each chunk as it comes."""
+    """Send the response to the client: the head with what came of the body, then each chunk as it
+    comes.
+    """
     body = upstream.stream
     reason = upstream.extensions.get("reason_phrase", b"")
     if upstream.status_code == SWITCHING:
-        tunnel = tunnel or Tunnel(incoming)  # without an offer only the upstream has switched: nothing goes up
+        # without an offer only the upstream has switched: nothing goes up
+        tunnel = tunnel or Tunnel(incoming)
         try:
             tunnel.open(upstream.headers.raw, reason, body.begun())
         except ValueError as error:
@@ -351,7 +400,9 @@ async def _pass_on(upstream: Response, incoming: ServerExchange, tunnel: Tunnel 
 class _BoundedUpload:
     """The request body, read from the client as fast as the upstream takes it, up to a limit."""
 
-    def __init__(self, incoming: ServerExchange, limit_bytes: int, refuse: Callable[[], None]) -> None:
+    def __init__(
+        self, incoming: ServerExchange, limit_bytes: int, refuse: Callable[[], None]
+    ) -> None:
         """`refuse` is called over the limit, and ends the exchange."""
         self._incoming, self._limit_bytes, self._refuse = incoming, limit_bytes, refuse
         self._size_bytes = 0
@@ -364,14 +415,17 @@ class _BoundedUpload:
         return self
 
     async def __anext__(self) -> bytes:
-        """Return the next piece. Over the limit, after a 101, or without a client, there is none: who waits for it is
+        """Return the next piece.
+
+        Over the limit, after a 101, or without a client, there is none: who waits for it is
         cancelled.
         """
         piece = await self._incoming.read()
         if not piece and not self._incoming.is_switched:
             raise StopAsyncIteration
         self._size_bytes += len(piece)
-        is_body = not self._incoming.is_switched  # after a 101 that nobody asked for it is raw, with the next requests
+        # after a 101 that nobody asked for it is raw, with the next requests
+        is_body = not self._incoming.is_switched
         if is_body and self._size_bytes <= self._limit_bytes:
             return piece
         if is_body:
@@ -382,7 +436,9 @@ class _BoundedUpload:
 
 
 def _front_page(routes: Routes) -> OwnAnswer:
-    """Return the page that describes the server, for a person with a browser, or a client that checks."""
+    """Return the page that describes the server, for a person with a browser, or a client that
+    checks.
+    """
     names = ", ".join(f"/{each.name}" for each in routes.upstreams)
     text = (
         "This is recorder. It stands between a client and a streaming API, and records or replays what passes.\n"
@@ -395,11 +451,16 @@ def _front_page(routes: Routes) -> OwnAnswer:
 def _respond(incoming: ServerExchange, status: int, body: bytes, headers: Headers) -> None:
     """Send an answer of our own, whole: JSON, unless `headers` has another type."""
     has_type = any(name == b"content-type" for name, _ in headers)
-    incoming.respond(status, headers if has_type else [(b"content-type", b"application/json"), *headers], body)
+    incoming.respond(
+        status, headers if has_type else [(b"content-type", b"application/json"), *headers], body
+    )
 
 
 def _error(refused: Refusal) -> OwnAnswer:
-    """Return an error in the shape of the APIs' own. The rest of the request is not read: the connection closes."""
+    """Return an error in the shape of the APIs' own.
+
+    The rest of the request is not read: the connection closes.
+    """
     error = {"message": refused.message, "type": refused.type, "code": refused.type}
     return refused.status, msgspec.json.encode({"error": error}), [(b"connection", b"close")]
 

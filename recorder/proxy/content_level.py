@@ -3,10 +3,12 @@
 Rules of this file:
 
 * `full` is the journal itself: nothing here is in the way of a chunk.
-* At `shape` and `none` no byte of a body reaches the journal but as filler (`recorder.wire.content`): an event is held
-  until it is whole, a document until its end. The client has its bytes before that.
+* At `shape` and `none` no byte of a body reaches the journal but as filler
+  (`recorder.wire.content`): an event is held until it is whole, a document until its end. The
+  client has its bytes before that.
 * Reads keep their times, and their sizes after their content coding is undone.
-* What cannot be read is counted, not kept: a coding that cannot be undone, what is no JSON, a WebSocket connection.
+* What cannot be read is counted, not kept: a coding that cannot be undone, what is no JSON, a
+  WebSocket connection.
 """
 
 from __future__ import annotations
@@ -31,13 +33,16 @@ from recorder.wire.framing import JSON_ARRAY, SSE, Framing, Splitter
 from recorder.wire.framing.sse import Piece, begins_stream
 from recorder.wire.request_body import REQUEST_LIMIT, decoded_body
 
-BODY_LIMIT = REQUEST_LIMIT  # of what is held: of a document, or of one event; a longer one is not kept
+# of what is held: of a document, or of one event; a longer one is not kept
+BODY_LIMIT = REQUEST_LIMIT
 
 _CODED = "content-encoding"
 
 
 class ContentLevels(NamedTuple):
-    """The levels at which a recorder keeps bodies: of some upstreams, of all others, and of some tokens less."""
+    """The levels at which a recorder keeps bodies: of some upstreams, of all others, and of some
+    tokens less.
+    """
 
     otherwise: Level = "full"
     of_upstreams: Mapping[str, Level] = {}
@@ -85,12 +90,16 @@ class ShapedJournal:
 
 
 class _ShapedWriter:
-    """The records of one exchange on their way into a journal. What is not shaped yet is held here."""
+    """The records of one exchange on their way into a journal.
+
+    What is not shaped yet is held here.
+    """
 
     def __init__(self, inner: RecordWriter, key: FillerKey) -> None:
         self._inner, self._key = inner, key
         self._shaper = Shaper(key, by_name("other"))
-        self._head: tuple[int, RequestHead] | None = None  # of a request whose body is still to come
+        # of a request whose body is still to come
+        self._head: tuple[int, RequestHead] | None = None
         self._target = ""
         self._body = bytearray()
         self._body_bytes = 0
@@ -110,7 +119,9 @@ class _ShapedWriter:
             self._client.add(t_ns, payload)
         elif mark == Mark.RESPONSE:
             head = msgspec.json.decode(payload, type=ResponseHead)
-            self._inner.write(mark, t_ns, msgspec.json.encode(self._response.begin(self._target, head)))
+            self._inner.write(
+                mark, t_ns, msgspec.json.encode(self._response.begin(self._target, head))
+            )
         else:
             if mark == Mark.REQUEST_END:
                 self._write_request(t_ns)
@@ -143,7 +154,11 @@ class _ShapedWriter:
         self._response = _HeldResponse(self._shaper, self._key, self._inner)
         self._target = head.target
         headers = [each for each in head.headers if each[0].lower() != _CODED]
-        self._inner.write(Mark.REQUEST, began_ns, msgspec.json.encode(msgspec.structs.replace(head, headers=headers)))
+        self._inner.write(
+            Mark.REQUEST,
+            began_ns,
+            msgspec.json.encode(msgspec.structs.replace(head, headers=headers)),
+        )
         if self._body_bytes > len(self._body):
             body = unkept(bytes(self._body), self._key)
         elif undecoded is None:
@@ -154,7 +169,9 @@ class _ShapedWriter:
 
 
 class _HeldResponse:
-    """The body of a response: bytes of the wire in, their shape into the journal as soon as it is known."""
+    """The body of a response: bytes of the wire in, their shape into the journal as soon as it is
+    known.
+    """
 
     def __init__(self, shaper: Shaper, key: FillerKey, inner: RecordWriter) -> None:
         self._shaper, self._key, self._inner = shaper, key, inner
@@ -163,7 +180,8 @@ class _HeldResponse:
         self._splitter: Splitter | None = None
         self._held = bytearray()  # of a document, or of a body of which it is not known what it is
         self._parts: list[bytes] = []  # of a long event
-        self._reads: deque[tuple[int, int]] = deque()  # that are not written yet: their times and sizes
+        # that are not written yet: their times and sizes
+        self._reads: deque[tuple[int, int]] = deque()
         self._ready = bytearray()  # shapes that are not written yet
         self._lost = _NotKept(Mark.CHUNK)
         self._is_lost = False
@@ -198,10 +216,18 @@ class _HeldResponse:
         if self._splitter is not None:
             for piece in self._splitter.close():
                 self._shape(piece)
-            self._ready += self._shaper.frame(b"".join(self._parts), self._framing or SSE) if self._parts else b""
+            self._ready += (
+                self._shaper.frame(b"".join(self._parts), self._framing or SSE)
+                if self._parts
+                else b""
+            )
         elif self._held:
             too_long = len(self._held) > BODY_LIMIT
-            self._ready += unkept(bytes(self._held), self._key) if too_long else self._shaper.body(bytes(self._held))
+            self._ready += (
+                unkept(bytes(self._held), self._key)
+                if too_long
+                else self._shaper.body(bytes(self._held))
+            )
         self._write()
         if self._ready:
             last_ns = self._reads[-1][0] if self._reads else t_ns
@@ -222,7 +248,9 @@ class _HeldResponse:
             self._shape(piece)
 
     def _framing_of(self, opening: bytes) -> Framing | None:
-        """Return the framing of a body that its head does not name, or that may be a document all the same."""
+        """Return the framing of a body that its head does not name, or that may be a document all
+        the same.
+        """
         if self._framing is JSON_ARRAY:
             return JSON_ARRAY if opening.lstrip().startswith(b"[") else None
         return SSE if begins_stream(opening) else None
@@ -236,7 +264,11 @@ class _HeldResponse:
         else:
             raw = piece.raw
         framing = self._framing or SSE
-        self._ready += self._shaper.comment(raw) if piece.kind == "comment" else self._shaper.frame(raw, framing)
+        self._ready += (
+            self._shaper.comment(raw)
+            if piece.kind == "comment"
+            else self._shaper.frame(raw, framing)
+        )
 
     def _write(self) -> None:
         """Write the reads whose shape is known."""
@@ -264,5 +296,7 @@ class _NotKept:
     def write(self, inner: RecordWriter, t_ns: int) -> None:
         if self._chunks:
             reason = "the level of content keeps nothing of it"
-            gap = Gap(self._mark, self._chunks, self._size_bytes, "", self._from_ns, self._to_ns, reason)
+            gap = Gap(
+                self._mark, self._chunks, self._size_bytes, "", self._from_ns, self._to_ns, reason
+            )
             inner.write(Mark.GAP, t_ns, msgspec.json.encode(gap))

@@ -1,8 +1,9 @@
-"""Durability `strict`: nothing reaches the client before it is on the disk, and safe from a power cut.
+"""Durability `strict`: nothing reaches the client before it is on the disk, and safe from a power
+cut.
 
-A transport around the recording one: it syncs the journal before it hands a chunk on. One sync serves all streams that
-wait when it begins, so a hundred of them cost little more than one. A failing sync is logged once, and the client gets
-its bytes nevertheless.
+A transport around the recording one: it syncs the journal before it hands a chunk on. One sync
+serves all streams that wait when it begins, so a hundred of them cost little more than one. A
+failing sync is logged once, and the client gets its bytes nevertheless.
 """
 
 from __future__ import annotations
@@ -26,7 +27,9 @@ class Syncable(Protocol):
 
 
 class DurableTransport:
-    """A transport that hands on what `inner` gives when all that `journal` has of it is on the disk."""
+    """A transport that hands on what `inner` gives when all that `journal` has of it is on the
+    disk.
+    """
 
     def __init__(self, inner: Transport, journal: Syncable) -> None:
         self._inner, self._syncs = inner, _Syncs(journal)
@@ -109,7 +112,10 @@ class _Syncs:
         except Exception as error:
             if not self._failed:
                 reason = error.strerror if isinstance(error, OSError) else type(error).__name__
-                log.error("the journal cannot be synced (%s): a power cut may lose what clients saw", reason)
+                log.error(
+                    "the journal cannot be synced (%s): a power cut may lose what clients saw",
+                    reason,
+                )
             self._failed = True
 
     def _ended(self, *_: asyncio.Future[None]) -> None:

@@ -3,8 +3,9 @@
 Rules of this file:
 
 * A chunk is in the journal before it is handed on.
-* Whatever goes wrong in recording stays in it: no exception of ours reaches the request or the response that passes.
-  The journal itself counts what it has no room for; should it ever raise, the rest of the response is counted here.
+* Whatever goes wrong in recording stays in it: no exception of ours reaches the request or the
+  response that passes. The journal itself counts what it has no room for; should it ever raise, the
+  rest of the response is counted here.
 * It knows no HTTP library: only the seam (`recorder.proxy.http.messages`).
 """
 
@@ -23,7 +24,16 @@ from recorder.errors import UpstreamError
 from recorder.journal.format import Gap, Mark
 from recorder.model.events import ExchangeEnd, Outcome, RequestEnd, RequestHead, ResponseHead
 from recorder.model.ids import uuid7
-from recorder.proxy.http.messages import BodyStream, Flow, Request, Response, Sink, Transport, Upload, WholeUpload
+from recorder.proxy.http.messages import (
+    BodyStream,
+    Flow,
+    Request,
+    Response,
+    Sink,
+    Transport,
+    Upload,
+    WholeUpload,
+)
 from recorder.proxy.routing import Origin
 from recorder.wire.redaction.headers import redact_headers, redact_record, redact_target
 from recorder.wire.upstreams import KNOWN
@@ -32,7 +42,9 @@ log = logging.getLogger(__name__)
 
 
 class RecordWriter(Protocol):
-    """The records of one exchange on their way into a journal: `recorder.journal.writer.ExchangeWriter`, or memory."""
+    """The records of one exchange on their way into a journal:
+    `recorder.journal.writer.ExchangeWriter`, or memory.
+    """
 
     def write(self, mark: Mark, t_ns: int, payload: bytes, /) -> None:
         """Append a record."""
@@ -42,9 +54,11 @@ class RecordWriter(Protocol):
 
     @property
     def later(self) -> Callable[[int, bytes, Sink], bool]:
-        """Append a chunk at `t_ns` at the latest with the next `flush` of the journal, and hand it to the sink then.
+        """Append a chunk at `t_ns` at the latest with the next `flush` of the journal, and hand it
+        to the sink then.
 
-        Returns whether that `flush` is to be called. If it raises, the sink does not have the chunk.
+        Returns whether that `flush` is to be called. If it raises, the sink does not have the
+        chunk.
         """
 
     def end(self, t_ns: int, payload: bytes, last: bytes = b"") -> None:
@@ -52,7 +66,9 @@ class RecordWriter(Protocol):
 
 
 class ExchangeJournal(Protocol):
-    """A journal that exchanges are recorded into: `recorder.journal.writer.Journal`, or one around it."""
+    """A journal that exchanges are recorded into: `recorder.journal.writer.Journal`, or one around
+    it.
+    """
 
     def exchange(self) -> RecordWriter:
         """Return the writer of a new exchange."""
@@ -97,13 +113,21 @@ class ExchangeRecorder:
             self._write(Mark.REQUEST_BODY, lambda: data)
 
     def request_end(self, *, complete: bool) -> None:
-        """Record that the request body has ended; what comes of it after the response began is not recorded."""
+        """Record that the request body has ended; what comes of it after the response began is not
+        recorded.
+        """
         if not self._request_ended:
             self._request_ended = True
-            self._write(Mark.REQUEST_END, lambda: redact_record(RequestEnd(complete and self._failure is None)))
+            self._write(
+                Mark.REQUEST_END,
+                lambda: redact_record(RequestEnd(complete and self._failure is None)),
+            )
 
     def client_chunk(self, data: bytes) -> None:
-        """Record what the client sent after a 101; empty: its FIN. After the first that was lost, they are counted."""
+        """Record what the client sent after a 101; empty: its FIN.
+
+        After the first that was lost, they are counted.
+        """
         if self._ended:
             return
         if self._lost_client_chunks or not self._write(Mark.CLIENT_CHUNK, lambda: data):
@@ -115,28 +139,40 @@ class ExchangeRecorder:
     def response(self, build_head: Callable[[], ResponseHead], begun: bytes) -> None:
         """Record the head of a response, and what of its body came with it."""
         chunks = [(Mark.CHUNK, begun)] if begun else []
-        if not self._write_all(lambda: [(Mark.RESPONSE, redact_record(build_head())), *chunks]) and begun:
+        if (
+            not self._write_all(lambda: [(Mark.RESPONSE, redact_record(build_head())), *chunks])
+            and begun
+        ):
             self._lose(begun)
 
     def chunk(self, data: bytes) -> None:
-        """Record a chunk of the response body. After the first that was lost, the others are counted only."""
+        """Record a chunk of the response body.
+
+        After the first that was lost, the others are counted only.
+        """
         if self._lost_chunks or not self._write(Mark.CHUNK, lambda: data):
             self._lose(data)
 
     def recording_sink(self, sink: Sink) -> Sink:
-        """Return a sink that records a chunk of the response body, and hands it to `sink` when it is in the journal.
+        """Return a sink that records a chunk of the response body, and hands it to `sink` when it
+        is in the journal.
 
-        This is the hot path: all that a recorder does with a chunk. The chunks of one turn of the event loop, those of
-        other exchanges too, are written by one `flush`.
+        This is the hot path: all that a recorder does with a chunk. The chunks of one turn of the
+        event loop, those of other exchanges too, are written by one `flush`.
         """
-        flush, clock_ns, call_soon = self._journal.flush, self._clock_ns, asyncio.get_running_loop().call_soon
+        flush, clock_ns, call_soon = (
+            self._journal.flush,
+            self._clock_ns,
+            asyncio.get_running_loop().call_soon,
+        )
         later = self._count if self._writer is None or self._lost_chunks else self._writer.later
 
         def pass_on(data: bytes) -> None:
             nonlocal later
             try:
                 is_due = later(clock_ns(), data, sink)
-            except Exception as error:  # store fails, by a fault of ours; `sink` does not have the chunk yet
+            except Exception as error:
+                # store fails, by a fault of ours; `sink` does not have the chunk yet
                 self._fail(error)
                 self._lose(data)
                 later = self._count  # what comes now would stand in the log before the gap
@@ -153,7 +189,10 @@ class ExchangeRecorder:
         return False
 
     def end(self, outcome: Outcome, error: str | None = None, last: bytes = b"") -> None:
-        """Record the end of the exchange, with `last` of the response body. Only the first call counts."""
+        """Record the end of the exchange, with `last` of the response body.
+
+        Only the first call counts.
+        """
         if self._ended:
             return
         self._ended = True
@@ -171,7 +210,9 @@ class ExchangeRecorder:
                 if chunks:
                     gap = Gap(mark, chunks, size_bytes, "", now_ns, now_ns, self._failure or "")
                     self._writer.write(Mark.GAP, now_ns, msgspec.json.encode(gap))
-            self._writer.end(now_ns, redact_record(ExchangeEnd(outcome, error or self._failure)), last)
+            self._writer.end(
+                now_ns, redact_record(ExchangeEnd(outcome, error or self._failure)), last
+            )
         except Exception as error_here:
             self._fail(error_here)
 
@@ -225,14 +266,17 @@ class RecordingTransport:
         make_id: Callable[[], str] = new_id,
         choose: Callable[[Request], ExchangeJournal] | None = None,
     ) -> None:
-        """`labels` are those of each session that begins here, as a JSON object. `choose` gives another journal for
-        some requests."""
+        """`labels` are those of each session that begins here, as a JSON object.
+
+        `choose` gives another journal for some requests."""
         self._inner, self._labels = inner, labels
         self._choose = choose or (lambda request: journal)
         self._wall_ns, self._clock_ns, self._make_id = wall_ns, clock_ns, make_id
 
     def begin(self, request: Request) -> ExchangeRecorder:
-        """Return the recorder of a request without a body, for an owner that knows what passes after it."""
+        """Return the recorder of a request without a body, for an owner that knows what passes
+        after it.
+        """
         recorder = ExchangeRecorder(self._choose(request), self._clock_ns)
         recorder.whole_request(lambda: self._request_head(request), b"")
         return recorder
@@ -269,7 +313,9 @@ class RecordingTransport:
     def _request_head(self, request: Request) -> RequestHead:
         origin = request.extensions.get("recorder")
         if not isinstance(origin, Origin):  # it came through no proxy
-            origin = Origin(request.url.host, request.url.raw_path.decode("ascii"), request.headers.raw)
+            origin = Origin(
+                request.url.host, request.url.raw_path.decode("ascii"), request.headers.raw
+            )
         return RequestHead(
             exchange_id=self._make_id(),
             session_id=self._make_id(),
@@ -282,7 +328,9 @@ class RecordingTransport:
             session_source=origin.session_source,
             labels=self._labels,
             session_fields=origin.session_fields or msgspec.UNSET,
-            base_url=msgspec.UNSET if origin.base in (None, KNOWN.get(origin.upstream)) else origin.base,
+            base_url=msgspec.UNSET
+            if origin.base in (None, KNOWN.get(origin.upstream))
+            else origin.base,
             attribution=origin.attribution or msgspec.UNSET,
         )
 
@@ -290,7 +338,9 @@ class RecordingTransport:
 class _RecordedUpload:
     """A request body on its way up that is recorded chunk by chunk."""
 
-    def __init__(self, inner: Upload, recorder: ExchangeRecorder, length: int | None = None) -> None:
+    def __init__(
+        self, inner: Upload, recorder: ExchangeRecorder, length: int | None = None
+    ) -> None:
         self._inner, self._recorder, self._length = inner, recorder, length
 
     def take(self) -> None:
@@ -302,13 +352,16 @@ class _RecordedUpload:
             self._recorder.request_chunk(chunk)
             size_bytes += len(chunk)
             if self._length is not None and size_bytes >= self._length:
-                self._recorder.request_end(complete=True)  # a quick upstream answers before anybody asks for the end
+                # a quick upstream answers before anybody asks for the end
+                self._recorder.request_end(complete=True)
             yield chunk
         self._recorder.request_end(complete=True)
 
 
 class _RecordedClient(_RecordedUpload):
-    """What a client sends after a 101 on its way up, recorded chunk by chunk, and its end, an empty one."""
+    """What a client sends after a 101 on its way up, recorded chunk by chunk, and its end, an empty
+    one.
+    """
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         async for chunk in self._inner:
@@ -318,9 +371,14 @@ class _RecordedClient(_RecordedUpload):
 
 
 class _RecordedBody:
-    """A response body on its way down that is recorded chunk by chunk. What has `begun` is in the journal already."""
+    """A response body on its way down that is recorded chunk by chunk.
 
-    def __init__(self, inner: BodyStream, recorder: ExchangeRecorder, request: Request, begun: bytes) -> None:
+    What has `begun` is in the journal already.
+    """
+
+    def __init__(
+        self, inner: BodyStream, recorder: ExchangeRecorder, request: Request, begun: bytes
+    ) -> None:
         self._inner, self._recorder, self._request, self._begun = inner, recorder, request, begun
 
     def begun(self) -> bytes:
@@ -368,7 +426,9 @@ def _ending(error: BaseException, request: Request) -> tuple[Outcome, str | None
 
 
 def _abandoned(request: Request) -> tuple[Outcome, str | None]:
-    """Return the outcome, and what is known of it, of an exchange that was broken off; who did so may have set both."""
+    """Return the outcome, and what is known of it, of an exchange that was broken off; who did so
+    may have set both.
+    """
     extensions = request.extensions
     return cast(Outcome, extensions.get("outcome", "client_disconnect")), extensions.get("error")
 
@@ -390,5 +450,7 @@ def response_head(response: Response) -> ResponseHead:
         status=response.status_code,
         reason=extensions.get("reason_phrase", b"").decode("latin-1"),
         headers=redact_headers(response.headers.raw),
-        http_version=extensions.get("http_version", b"HTTP/1.1").decode("ascii").removeprefix("HTTP/"),
+        http_version=extensions.get("http_version", b"HTTP/1.1")
+        .decode("ascii")
+        .removeprefix("HTTP/"),
     )

@@ -2,8 +2,8 @@
 
 Rules of this file:
 
-* An address comes from the table of upstreams and from nowhere else. Host, absolute form, userinfo, query and path of a
-  request can choose an entry of that table; none of them can make one.
+* An address comes from the table of upstreams and from nowhere else. Host, absolute form, userinfo,
+  query and path of a request can choose an entry of that table; none of them can make one.
 * A path is data: its percent-encoding, repeats and order stay as they came.
 * Pure: no I/O.
 """
@@ -26,12 +26,22 @@ from recorder.proxy.http.server_exchange import Bearer
 from recorder.wire.content import Level
 from recorder.wire.dialects import told_by_server
 from recorder.wire.providers import BY_NAME, PROVIDERS
-from recorder.wire.upstreams import ENDPOINTS, HOSTS, KNOWN, OTHER_PATHS, UPSTREAMS, VERSION, VERSIONLESS, join
+from recorder.wire.upstreams import (
+    ENDPOINTS,
+    HOSTS,
+    KNOWN,
+    OTHER_PATHS,
+    UPSTREAMS,
+    VERSION,
+    VERSIONLESS,
+    join,
+)
 
 SESSION_HEADER = b"x-recorder-session"
 TAGS_HEADER = b"x-recorder-tags"
 SOCKET_BYTES = 107  # of a path: `sun_path` of Linux, with its NUL (unix(7)); macOS has four less
-SESSION_LIMIT = 200  # characters: a session's name is typed and shown, it is not a place to keep things
+# characters: a session's name is typed and shown, it is not a place to keep things
+SESSION_LIMIT = 200
 TAGS_LIMIT = 16  # of a request: each is a row of `usage --by tag`
 TAG_LIMIT = 64  # characters: a name in a table
 
@@ -65,11 +75,14 @@ class Upstream(NamedTuple):
     """An entry of the table: `/NAME/…` goes to `base`."""
 
     name: str
-    base: str  # an http, https or http+unix URL without query or userinfo; if it ends in a slash, see `join`
+    # an http, https or http+unix URL without query or userinfo; if it ends in a slash, see `join`
+    base: str
 
 
 class Origin(msgspec.Struct, frozen=True):
-    """A request before it was forwarded: `extensions["recorder"]` of the request that a transport gets."""
+    """A request before it was forwarded: `extensions["recorder"]` of the request that a transport
+    gets.
+    """
 
     upstream: str
     target: str  # path and query as the client sent them, without the session prefix
@@ -108,7 +121,8 @@ class Routes:
     ) -> None:
         """Hold the public APIs, with `upstreams` added to them or standing in their place.
 
-        With `any_path`, a path that no API has is taken too: for replays, which send nothing to anybody.
+        With `any_path`, a path that no API has is taken too: for replays, which send nothing to
+        anybody.
         """
         self._bases = {**self._public, **dict(upstreams)}
         self._guessed = [provider for provider in _GUESSED if provider.name in self._bases]
@@ -120,10 +134,13 @@ class Routes:
         return [Upstream(*item) for item in self._bases.items()]
 
     def route(self, target: str, headers: Headers, bearer: Bearer | None = None) -> Route:
-        """Return the route of an origin-form target. Names in `headers` are in lower case. `bearer` has shown a token.
+        """Return the route of an origin-form target.
 
-        Raises `UsageError` for a target that cannot be one, `NotFoundError` for a path that belongs to no upstream and
-        no API: it may be a mistyped name, and its request must not go to another upstream.
+        Names in `headers` are in lower case. `bearer` has shown a token.
+
+        Raises `UsageError` for a target that cannot be one, `NotFoundError` for a path that belongs
+        to no upstream and no API: it may be a mistyped name, and its request must not go to another
+        upstream.
         """
         if not _TARGET.fullmatch(target) or _DOTS.search(target):
             rule = "The path of the request must begin with one slash and have no dot segments."
@@ -158,7 +175,10 @@ class Routes:
         )
 
     def _named(self, headers: Mapping[bytes, bytes]) -> str | None:
-        """Return the name in a header of the user's own. It is of another program: what is not a name is left alone."""
+        """Return the name in a header of the user's own.
+
+        It is of another program: what is not a name is left alone.
+        """
         for header in self._session_places.headers:
             name = headers.get(header, b"").decode("utf-8", "replace").strip()
             if name and len(name) <= SESSION_LIMIT and name != LATEST:
@@ -184,7 +204,8 @@ class Routes:
         return Upstream(name, self._bases[name]), target
 
     def _where_told(self) -> Upstream:
-        """Return the upstream of a target that its server told the client, who adds no name of an upstream to it.
+        """Return the upstream of a target that its server told the client, who adds no name of an
+        upstream to it.
 
         It is a whole path: nothing of the base comes before it.
         """
@@ -213,17 +234,23 @@ class Routes:
 
 
 class HostRoutes(Routes):
-    """The table for clients whose connections lead here whatever they ask: the Host names the upstream, not the path.
+    """The table for clients whose connections lead here whatever they ask: the Host names the
+    upstream, not the path.
 
-    Of several at one host the path chooses. With `any_path` it does for a host that no upstream has, too.
+    Of several at one host the path chooses. With `any_path` it does for a host that no upstream
+    has, too.
     """
 
     # Not those of servers of one's own: at their ports anything may be.
-    _public: ClassVar[Mapping[str, str]] = {name: KNOWN[name] for name in KNOWN if KNOWN[name].startswith("https:")}
+    _public: ClassVar[Mapping[str, str]] = {
+        name: KNOWN[name] for name in KNOWN if KNOWN[name].startswith("https:")
+    }
 
     def _choose(self, target: str, headers: Mapping[bytes, bytes]) -> tuple[Upstream, str]:
         host = headers.get(b"host", b"").decode("latin-1").lower()
-        there = [name for name, base in self._bases.items() if urlsplit(base).netloc.lower() == host]
+        there = [
+            name for name, base in self._bases.items() if urlsplit(base).netloc.lower() == host
+        ]
         if not there and host in HOSTS:  # a provider that the user has put elsewhere
             return Upstream(HOSTS[host], self._bases[HOSTS[host]]), target
         guessed = self._guess(target, headers)
@@ -232,18 +259,24 @@ class HostRoutes(Routes):
                 f"No upstream is at {host[:_SHOWN]}: name it as NAME=URL, in the ini file of pytest with "
                 "recorder_upstream."
             )
-        name = guessed if guessed in there or not there else there[-1]  # those of the user come last
+        # those of the user come last
+        name = guessed if guessed in there or not there else there[-1]
         scheme = urlsplit(self._bases[name]).scheme if there else "https"
         return Upstream(name, f"{scheme}://{host}/"), target
 
 
 def parse_upstream(text: str) -> Upstream:
-    """Return `NAME=URL` as an entry of the table, or the `NAME` of a known company. Raises `UsageError`."""
+    """Return `NAME=URL` as an entry of the table, or the `NAME` of a known company.
+
+    Raises `UsageError`.
+    """
     name, equals, url = text.partition("=")
     if not equals:
         return _known(text)
     if not _NAME.fullmatch(name) or name == "s":
-        raise UsageError(f"{name!r} cannot name an upstream: use a-z, 0-9 and '-', a letter first, and not just 's'.")
+        raise UsageError(
+            f"{name!r} cannot name an upstream: use a-z, 0-9 and '-', a letter first, and not just 's'."
+        )
     if VERSION.fullmatch(f"/{name}") or VERSIONLESS.match(f"/{name}"):
         raise UsageError(f"{name!r} cannot name an upstream: it is a path of the APIs themselves.")
     return Upstream(name, _base(name, url))
@@ -261,7 +294,8 @@ def _known(name: str) -> Upstream:
 
 
 def recorded_upstreams(names: Iterable[str]) -> Iterator[Upstream]:
-    """Yield an entry for each name that only the recorder knew: `/NAME/…` is matched, and nothing is sent there.
+    """Yield an entry for each name that only the recorder knew: `/NAME/…` is matched, and nothing
+    is sent there.
 
     The names come from files: what cannot name an upstream is left away.
     """
@@ -271,12 +305,21 @@ def recorded_upstreams(names: Iterable[str]) -> Iterator[Upstream]:
 
 
 def _of_base_url(path: str) -> str:
-    """Return a hint on a base URL that ends in a slash, with a space before it, if that explains a path."""
-    return " The base URL of the client ends in a slash: leave that out." if path.startswith("//") else ""
+    """Return a hint on a base URL that ends in a slash, with a space before it, if that explains a
+    path.
+    """
+    return (
+        " The base URL of the client ends in a slash: leave that out."
+        if path.startswith("//")
+        else ""
+    )
 
 
 def _refuse_version_twice(upstream: Upstream, path: str) -> None:
-    """Raise `NotFoundError` for a path that no API has. A base that ends in a slash is a client's own, see `join`."""
+    """Raise `NotFoundError` for a path that no API has.
+
+    A base that ends in a slash is a client's own, see `join`.
+    """
     twice = _TWICE.match(path)
     if twice is not None and not upstream.base.endswith("/"):
         shown = path.partition("?")[0][:_SHOWN]
@@ -295,11 +338,17 @@ def _base(name: str, url: str) -> str:
     if parts.scheme == UNIX:
         _require_socket(name, parts.netloc)
     elif parts.scheme not in ("http", "https") or not parts.hostname or port == 0:
-        raise UsageError(f"The URL of upstream {name!r} must begin with http:// or https:// and name a host.")
+        raise UsageError(
+            f"The URL of upstream {name!r} must begin with http:// or https:// and name a host."
+        )
     if parts.username is not None or parts.password is not None or "?" in url or "#" in url:
-        raise UsageError(f"The URL of upstream {name!r} must have no user, password, query or fragment.")
+        raise UsageError(
+            f"The URL of upstream {name!r} must have no user, password, query or fragment."
+        )
     if not re.fullmatch(r"[\x21-\x7e]+", url) or _DOTS.search(parts.path):
-        raise UsageError(f"The URL of upstream {name!r} must be plain ASCII without spaces and dot segments.")
+        raise UsageError(
+            f"The URL of upstream {name!r} must be plain ASCII without spaces and dot segments."
+        )
     return url.rstrip("/")
 
 
@@ -325,7 +374,9 @@ def _split_session(target: str) -> tuple[str, str | None]:
 
 
 def _attribution(headers: Headers, bearer: Bearer | None) -> Attribution | None:
-    """Return whom a request counts for, with the tags of its token before its own; None if nothing says so."""
+    """Return whom a request counts for, with the tags of its token before its own; None if nothing
+    says so.
+    """
     lines = [value.decode("utf-8", "replace") for name, value in headers if name == TAGS_HEADER]
     tags = parse_tags(",".join(lines))
     if bearer is None:
@@ -334,7 +385,10 @@ def _attribution(headers: Headers, bearer: Bearer | None) -> Attribution | None:
 
 
 def parse_tags(text: str) -> list[str]:
-    """Return tags that commas separate, each once. Raises `UsageError` for too many, and for one that is too long."""
+    """Return tags that commas separate, each once.
+
+    Raises `UsageError` for too many, and for one that is too long.
+    """
     tags = [*dict.fromkeys(tag for tag in map(str.strip, text.split(",")) if tag)]
     if len(tags) > TAGS_LIMIT or any(len(tag) > TAG_LIMIT for tag in tags):
         raise UsageError(

@@ -3,7 +3,8 @@
 Rules of this file:
 
 * Nothing is changed, added or timed out on the way, and a half-close ends one direction only.
-* When the recorder stops, the client gets a Close frame between two frames of the upstream, and nothing after it.
+* When the recorder stops, the client gets a Close frame between two frames of the upstream, and
+  nothing after it.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ import asyncio
 
 from recorder.proxy.http.server_exchange import SWITCHING, Headers, ServerExchange
 
-SERVICE_RESTART = b"\x88\x02\x03\xf4"  # a Close frame with 1012: clients connect again (RFC 6455 section 7.4.1, IANA)
+# a Close frame with 1012: clients connect again (RFC 6455 section 7.4.1, IANA)
+SERVICE_RESTART = b"\x88\x02\x03\xf4"
 _CLOSE = 0x8  # opcode
 _SHORT, _LONG = 126, 127  # the length follows in 2 bytes, in 8 bytes
 
@@ -45,14 +47,20 @@ class Tunnel:
     # -- down
 
     def open(self, headers: Headers, reason: bytes, first: bytes) -> None:
-        """Pass the 101 on, and what came after it. Raises `ValueError` like `ServerExchange.start`."""
+        """Pass the 101 on, and what came after it.
+
+        Raises `ValueError` like `ServerExchange.start`.
+        """
         self._incoming.start(SWITCHING, headers, reason=reason, first=first)
         self._boundary.feed(first)
         self._opened.set()
         self._shut_if_due()
 
     def write(self, data: bytes) -> None:
-        """Pass on what the upstream sends; empty: its end. After our own Close frame only the end is passed on."""
+        """Pass on what the upstream sends; empty: its end.
+
+        After our own Close frame only the end is passed on.
+        """
         if not data:
             self._is_shut = True
             self._incoming.finish()
@@ -64,7 +72,9 @@ class Tunnel:
             self._shut_if_due()
 
     def stop(self) -> None:
-        """Send the client a Close frame as soon as no frame is under way, unless the upstream has sent one."""
+        """Send the client a Close frame as soon as no frame is under way, unless the upstream has
+        sent one.
+        """
         self._is_stopping = True
         if self._opened.is_set():
             self._shut_if_due()
@@ -77,9 +87,11 @@ class Tunnel:
 
 
 class FrameBoundary:
-    """The boundaries between the frames of a WebSocket stream (RFC 6455 section 5.2): lengths only, no payload is read.
+    """The boundaries between the frames of a WebSocket stream (RFC 6455 section 5.2): lengths only,
+    no payload is read.
 
-    For damaged frames the boundaries are wherever their lengths say. `has_closed`: there was a Close frame.
+    For damaged frames the boundaries are wherever their lengths say. `has_closed`: there was a
+    Close frame.
     """
 
     def __init__(self) -> None:
@@ -93,7 +105,10 @@ class FrameBoundary:
         return not self._left and not self._begun
 
     def feed(self, data: bytes, *, to_next: bool = False) -> int:
-        """Advance over `data`; with `to_next` at most to the next boundary. Return how many bytes that was."""
+        """Advance over `data`; with `to_next` at most to the next boundary.
+
+        Return how many bytes that was.
+        """
         begun = len(self._begun)
         if begun:
             data, self._begun = self._begun + data, b""
@@ -111,7 +126,9 @@ class FrameBoundary:
         return size - begun
 
     def _frame_bytes(self, data: bytes, at: int, size: int) -> int:
-        """Return the length of the frame that begins at `at`, header included; 0 if that cannot be seen yet."""
+        """Return the length of the frame that begins at `at`, header included; 0 if that cannot be
+        seen yet.
+        """
         if size - at < 2:
             return 0
         second = data[at + 1]

@@ -2,13 +2,15 @@
 
 Rules of this file:
 
-* Nothing is added, followed, decoded or tried again, no cookie is kept, and nothing times out but connecting. Headers
-  go out and come back as bytes in the order they had; the target goes out as it is.
-* What ends a body other than HTTP's own end of it is an `UpstreamError`, never an end. Errors of sockets, names and TLS
-  become one, too.
-* A connection is used again only for the same endpoint and the same credentials: whatever an upstream mixes up on it,
-  no client gets the response of another one.
-* It is used again only while it is silent. A byte that answers no request closes it, and so does its end.
+* Nothing is added, followed, decoded or tried again, no cookie is kept, and nothing times out but
+  connecting. Headers go out and come back as bytes in the order they had; the target goes out as it
+  is.
+* What ends a body other than HTTP's own end of it is an `UpstreamError`, never an end. Errors of
+  sockets, names and TLS become one, too.
+* A connection is used again only for the same endpoint and the same credentials: whatever an
+  upstream mixes up on it, no client gets the response of another one.
+* It is used again only while it is silent. A byte that answers no request closes it, and so does
+  its end.
 * The number of those that wait is bounded, and so is their time.
 """
 
@@ -30,10 +32,15 @@ from recorder.proxy.http.messages import Request, Response, Upload
 from recorder.proxy.http.network import DIRECT, PORTS, Endpoint, Network
 from recorder.wire.redaction.headers import NEVER
 
-REST_S = 5.0  # for the rest of a body, on its way while the upstream was found to be away; the client waits as long
+# for the rest of a body, on its way while the upstream was found to be away; the client waits as
+# long
+REST_S = 5.0
 CLOSED_S = 0.05  # for connections that are dropped: some turns of the loop
-IDLE_S = 15.0  # how long a connection is kept for the next request: under what servers do, so that we let go first
-IDLE = 100  # connections that are kept, as in Go's client: each is a descriptor, and every new key would leave one
+# how long a connection is kept for the next request: under what servers do, so that we let go first
+IDLE_S = 15.0
+# connections that are kept, as in Go's client: each is a descriptor, and every new key would leave
+# one
+IDLE = 100
 
 _PARAMETER = re.compile(rb"[?&;]([^=&;]*)=([^&;#]*)")  # also where the `?` was forgotten
 _NOT_SENT = frozenset({b"transfer-encoding"})  # the body is framed again
@@ -43,8 +50,9 @@ Key = tuple[Endpoint, bytes]
 
 
 class UpstreamTransport:
-    """Sends requests to the address in their URL, over connections as `network` wants them. Raises `UpstreamError`;
-    `UsageError` if a request cannot be sent at all.
+    """Sends requests to the address in their URL, over connections as `network` wants them.
+
+    Raises `UpstreamError`; `UsageError` if a request cannot be sent at all.
 
     `extensions["target"]`, if present, is sent as the request target in place of the URL's.
     """
@@ -52,9 +60,12 @@ class UpstreamTransport:
     def __init__(self, network: Network = DIRECT) -> None:
         """Raises `UsageError` for files of the network that cannot be used."""
         self._network = network
-        self._timers: dict[ClientConnection, tuple[Key, asyncio.TimerHandle]] = {}  # the one that waits longest first
-        self._secret = os.urandom(32)  # the key of the digests: no credential is a key of a dictionary in here
-        self._tls = network.tls() if network.has_files else None  # a file that cannot be used is an error at the start
+        # the one that waits longest first
+        self._timers: dict[ClientConnection, tuple[Key, asyncio.TimerHandle]] = {}
+        # the key of the digests: no credential is a key of a dictionary in here
+        self._secret = os.urandom(32)
+        # a file that cannot be used is an error at the start
+        self._tls = network.tls() if network.has_files else None
         self._closed = False
 
     async def handle_async_request(self, request: Request) -> Response:
@@ -62,7 +73,11 @@ class UpstreamTransport:
         endpoint = Endpoint(url.scheme, url.host, url.port or PORTS[url.scheme])
         chunked = "transfer-encoding" in request.headers
         upgrade = request.extensions.get("upgrade")
-        body = request.stream if upgrade is None and (chunked or "content-length" in request.headers) else None
+        body = (
+            request.stream
+            if upgrade is None and (chunked or "content-length" in request.headers)
+            else None
+        )
         target = request.extensions.get("target", url.raw_path)
         head = _head(request, target, chunked=chunked)
         try:
@@ -71,7 +86,9 @@ class UpstreamTransport:
             await _read_rest(body)
             raise
         behind = None if upgrade is None else request.stream
-        response = connection.begin(head, body, chunked=chunked, is_head=request.method == "HEAD", behind=behind)
+        response = connection.begin(
+            head, body, chunked=chunked, is_head=request.method == "HEAD", behind=behind
+        )
         try:
             await response.head()
         except UpstreamError:
@@ -82,15 +99,22 @@ class UpstreamTransport:
         except BaseException:
             response.close()
             raise
-        return Response(response.status, response.reason, response.headers, response, response.version)
+        return Response(
+            response.status, response.reason, response.headers, response, response.version
+        )
 
     async def aclose(self) -> None:
         """Close the connections that wait, and from now on every one when its response is whole."""
         self._closed = True
         self._drop_all()
 
-    async def connection(self, endpoint: Endpoint, headers: Headers, target: bytes) -> ClientConnection:
-        """Return a connection for this request: one that waits, else a new one. Raises `UpstreamError`."""
+    async def connection(
+        self, endpoint: Endpoint, headers: Headers, target: bytes
+    ) -> ClientConnection:
+        """Return a connection for this request: one that waits, else a new one.
+
+        Raises `UpstreamError`.
+        """
         key = self.key(endpoint, headers, target)
         connection = self._take(key)
         if connection is None:
@@ -100,7 +124,11 @@ class UpstreamTransport:
 
     def key(self, endpoint: Endpoint, headers: Headers, target: bytes) -> Key:
         """Return the key of a request: its endpoint, and a digest of its keys, tokens and cookies."""
-        found = [b"%b:%d:%b" % (name.lower(), len(value), value) for name, value in headers if is_credential(name)]
+        found = [
+            b"%b:%d:%b" % (name.lower(), len(value), value)
+            for name, value in headers
+            if is_credential(name)
+        ]
         if b"=" in target:
             found += [
                 b"?%b:%d:%b" % (name, len(value), value)
@@ -152,13 +180,15 @@ class UpstreamTransport:
             return await connect(endpoint, proxy, self._tls if is_tls else None)
         except (OSError, UnicodeError) as error:  # UnicodeError: a name that cannot be one
             if isinstance(error, OSError) and error.errno in EXHAUSTED and self._drop_all():
-                await asyncio.sleep(CLOSED_S)  # those that waited have the descriptors until they are closed
+                # those that waited have the descriptors until they are closed
+                await asyncio.sleep(CLOSED_S)
                 return await self._connect(endpoint)
             raise unreachable(error, proxy) from None
 
 
 async def _read_rest(body: Upload | None) -> None:
-    """Read a request body that no upstream takes: whoever records it has it then, and clients send it in any case.
+    """Read a request body that no upstream takes: whoever records it has it then, and clients send
+    it in any case.
 
     Its size has the limit of every body (`recorder.proxy.app`).
     """
@@ -171,21 +201,40 @@ async def _read_rest(body: Upload | None) -> None:
 
 
 def _head(request: Request, target: bytes, *, chunked: bool) -> bytes:
-    """Return the head of the request as it goes out. Raises `UsageError` if it would be read as something else."""
-    headers: Headers = [header for header in request.headers.raw if header[0].lower() not in _NOT_SENT]
+    """Return the head of the request as it goes out.
+
+    Raises `UsageError` if it would be read as something else.
+    """
+    headers: Headers = [
+        header for header in request.headers.raw if header[0].lower() not in _NOT_SENT
+    ]
     if chunked:
         headers.append((b"transfer-encoding", b"chunked"))
     if "upgrade" in request.extensions:
         headers += [(b"connection", b"Upgrade"), (b"upgrade", request.extensions["upgrade"])]
-    lines = [b"%b %b HTTP/1.1" % (request.method.encode("ascii"), target), *map(b": ".join, headers), b"", b""]
+    lines = [
+        b"%b %b HTTP/1.1" % (request.method.encode("ascii"), target),
+        *map(b": ".join, headers),
+        b"",
+        b"",
+    ]
     head = b"\r\n".join(lines)
-    if head.count(b"\n") != len(lines) - 1 or head.count(b"\r") != len(lines) - 1 or b"\0" in head or b" " in target:
-        raise UsageError("The request has a line break or a space where none can be, and cannot be forwarded.")
+    if (
+        head.count(b"\n") != len(lines) - 1
+        or head.count(b"\r") != len(lines) - 1
+        or b"\0" in head
+        or b" " in target
+    ):
+        raise UsageError(
+            "The request has a line break or a space where none can be, and cannot be forwarded."
+        )
     return head
 
 
 @lru_cache(maxsize=256)
 def is_credential(name: bytes) -> bool:
-    """Return whether a header or a query parameter of that name may identify the sender of a request."""
+    """Return whether a header or a query parameter of that name may identify the sender of a
+    request.
+    """
     text = unquote_to_bytes(name).decode("latin-1").lower()
     return text == "key" or NEVER.search(text) is not None

@@ -1,8 +1,9 @@
-"""The rows of a session as one may publish them: in the shape of what was recorded, with other names and ids. Pure.
+"""The rows of a session as one may publish them: in the shape of what was recorded, with other
+names and ids. Pure.
 
-Texts of bodies and events become filler (`recorder.wire.content`). Ids, names, hosts, owners, and values of headers
-that are not of the protocol become others of their form, the same one the same. Positions, kinds, times and sizes stay;
-sums and the chain of hashes are made again.
+Texts of bodies and events become filler (`recorder.wire.content`). Ids, names, hosts, owners, and
+values of headers that are not of the protocol become others of their form, the same one the same.
+Positions, kinds, times and sizes stay; sums and the chain of hashes are made again.
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ from recorder.wire.recording import framing_in
 from recorder.wire.redaction.headers import COUNTED, redact_target
 from recorder.wire.upstreams import API_HOSTS
 
-_RANDOM = 12  # last digits of our ids: the turns of a connection share them, and what is before is their order
+# last digits of our ids: the turns of a connection share them, and what is before is their order
+_RANDOM = 12
 
 _KEPT_HEADERS = re.compile(
     r"""
@@ -61,17 +63,32 @@ _ROUTE_WORDS = frozenset(
     for pattern in (dialect.routes, dialect.array_streams, dialect.endless)
     if pattern is not None
     for word in re.findall(r"[A-Za-z][A-Za-z_-]+", pattern.pattern)
-) | {"models", "model", "chat", "api", "openai", "responses", "google", "publishers", "locations", "global"}
+) | {
+    "models",
+    "model",
+    "chat",
+    "api",
+    "openai",
+    "responses",
+    "google",
+    "publishers",
+    "locations",
+    "global",
+}
 _VERSION = re.compile(r"v\d+(?:alpha|beta)?\d*")
 _OF_MODELS = frozenset({"models", "model"})
 _PARAMETER_WORD = re.compile(r"[a-z]{1,12}|\d{1,8}|\d{4}-\d\d-\d\d(?:-preview)?")
-_PROVIDERS = frozenset(provider.name for provider in PROVIDERS) | {dialect.name for dialect in DIALECTS}
+_PROVIDERS = frozenset(provider.name for provider in PROVIDERS) | {
+    dialect.name for dialect in DIALECTS
+}
 _LOCAL = frozenset({"localhost", "127.0.0.1", "::1"})
 _PORT = re.compile(r"(?::\d+)?\Z")
 
 
 class Anonymizer:
-    """The rows of sessions without who asked, and what: all under one key, so that the same stays the same."""
+    """The rows of sessions without who asked, and what: all under one key, so that the same stays
+    the same.
+    """
 
     def __init__(self, secret: bytes) -> None:
         self._key = FillerKey(secret)
@@ -80,11 +97,17 @@ class Anonymizer:
     def session(self, session: Session) -> Session:
         labels = self._names.document(session.labels.encode()).decode()
         return replace(
-            session, session_id=self._own_id(session.session_id), name=self._key.word(session.name), labels=labels
+            session,
+            session_id=self._own_id(session.session_id),
+            name=self._key.word(session.name),
+            labels=labels,
         )
 
     def exchange(self, exchange: Exchange) -> Exchange:
-        mapped = {name: self._id(getattr(exchange, name)) for name in ("thread_id", "turn_id", "resumes_response_id")}
+        mapped = {
+            name: self._id(getattr(exchange, name))
+            for name in ("thread_id", "turn_id", "resumes_response_id")
+        }
         return replace(
             exchange,
             session_id=self._own_id(exchange.session_id),
@@ -141,18 +164,28 @@ class Anonymizer:
         websocket = record.websocket
         if isinstance(websocket, WebSocketTurn):
             connection = self._own_id(websocket.connection)
-            websocket = replace(websocket, connection=connection, stream_id=self._id(websocket.stream_id))
+            websocket = replace(
+                websocket, connection=connection, stream_id=self._id(websocket.stream_id)
+            )
         said = replace(
             record,
             target=self._target(record.target),
             upstream=self._upstream(record.upstream),
-            headers=[each for each in self._headers(record.headers) if each[0].lower() != "content-encoding"],
+            headers=[
+                each
+                for each in self._headers(record.headers)
+                if each[0].lower() != "content-encoding"
+            ],
             wire_bytes=size,
             wire_sha256=digest,
             body_bytes=size,
             websocket=websocket,
-            derived=self._key.word(record.derived) if isinstance(record.derived, str) else record.derived,
-            base_url=self._url(record.base_url) if isinstance(record.base_url, str) else record.base_url,
+            derived=self._key.word(record.derived)
+            if isinstance(record.derived, str)
+            else record.derived,
+            base_url=self._url(record.base_url)
+            if isinstance(record.base_url, str)
+            else record.base_url,
             attribution=self._attribution(record.attribution),
         )
         yield replace(head, raw=msgspec.json.encode(said))
@@ -166,7 +199,9 @@ class Anonymizer:
         if event.kind == "control":
             return self._control(event.raw)
         if event.kind == "gap":
-            return msgspec.json.encode(replace(msgspec.json.decode(event.raw, type=GapRecord), sha256=""))
+            return msgspec.json.encode(
+                replace(msgspec.json.decode(event.raw, type=GapRecord), sha256="")
+            )
         return shaper.document(event.raw) if event.kind == "note" else event.raw
 
     def _control(self, raw: bytes) -> bytes:
@@ -174,19 +209,27 @@ class Anonymizer:
         payload = bytes.fromhex(record.payload)
         code = payload[:2] if record.code is not None else b""
         filler = code + self._key.loose(payload[len(code) :])
-        return msgspec.json.encode(replace(record, payload=filler.hex(), reason=self._text(record.reason)))
+        return msgspec.json.encode(
+            replace(record, payload=filler.hex(), reason=self._text(record.reason))
+        )
 
     def _end(self, raw: bytes, sums: _Sums) -> bytes:
         record = msgspec.json.decode(raw, type=EndRecord)
         is_plain = record.wire_sha256 == record.body_sha256
-        wire = sums.body.hexdigest() if is_plain else self._key.digest(record.wire_sha256.encode(), 32).hex()
+        wire = (
+            sums.body.hexdigest()
+            if is_plain
+            else self._key.digest(record.wire_sha256.encode(), 32).hex()
+        )
         close = record.close
         if isinstance(close, CloseRecord):
             close = replace(close, reason=self._text(close.reason))
         said = replace(
             record,
             error=self._text(record.error),
-            wire_bytes=record.wire_bytes if sums.has_reads else record.wire_bytes - record.body_bytes + sums.body_bytes,
+            wire_bytes=record.wire_bytes
+            if sums.has_reads
+            else record.wire_bytes - record.body_bytes + sums.body_bytes,
             wire_sha256=wire,
             body_bytes=sums.body_bytes,
             body_sha256=sums.body.hexdigest(),
@@ -212,7 +255,9 @@ class Anonymizer:
     def _upstream(self, name: str) -> str:
         return name if name in _PROVIDERS else self._names.id(name)
 
-    def _attribution(self, given: Attribution | msgspec.UnsetType) -> Attribution | msgspec.UnsetType:
+    def _attribution(
+        self, given: Attribution | msgspec.UnsetType
+    ) -> Attribution | msgspec.UnsetType:
         if not isinstance(given, Attribution):
             return given
         tags = tuple(map(self._key.word, given.tags))
@@ -251,7 +296,9 @@ class Anonymizer:
         before = ""
         for segment in path.split("/"):
             name, colon, method = segment.partition(":")
-            is_known = name in _ROUTE_WORDS or name in _PROVIDERS or _VERSION.fullmatch(name) is not None
+            is_known = (
+                name in _ROUTE_WORDS or name in _PROVIDERS or _VERSION.fullmatch(name) is not None
+            )
             stays = not name or is_known or before in _OF_MODELS
             segments.append((name if stays else self._names.id(name)) + colon + method)
             before = segment
@@ -281,7 +328,9 @@ class _Sums:
 
 
 def _groups(events: Iterable[Event]) -> Iterator[list[Event]]:
-    """Yield the events that are parts of one thing together: a request, a long event or message, a document."""
+    """Yield the events that are parts of one thing together: a request, a long event or message, a
+    document.
+    """
     group: list[Event] = []
     for event in events:
         if group and not _continues(group, event):
@@ -302,7 +351,9 @@ def _continues(group: Sequence[Event], event: Event) -> bool:
 
 
 def _split(group: Sequence[Event], raw: bytes) -> Iterator[Event]:
-    """Yield events with bytes in place of theirs: each gets as many as it had, as far as there are any."""
+    """Yield events with bytes in place of theirs: each gets as many as it had, as far as there are
+    any.
+    """
     at = 0
     for number, event in enumerate(group, 1):
         end = len(raw) if number == len(group) else at + len(event.raw)

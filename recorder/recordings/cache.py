@@ -1,9 +1,11 @@
-"""The prompt cache of a session, turn by turn: the comparisons of `prompts`, and the first byte that differs.
+"""The prompt cache of a session, turn by turn: the comparisons of `prompts`, and the first byte
+that differs.
 
 Must not know: the database, whose rows `recorder.recordings.logged_cache` reads.
 
-The rows have no text. Where a prompt changed, the two requests are loaded, one pair at a time, and of each only the
-segment that differs is decoded: memory is that of two requests, however long the session is.
+The rows have no text. Where a prompt changed, the two requests are loaded, one pair at a time, and
+of each only the segment that differs is decoded: memory is that of two requests, however long the
+session is.
 """
 
 from __future__ import annotations
@@ -26,14 +28,22 @@ from recorder.wire.dialects.prompt import Prompt, PromptSegment, prompt_of, segm
 SHOWN = 40
 """Characters on either side of the first that differs."""
 
-_CHANGED: tuple[CacheClass, ...] = ("prefix_changed", "history_shortened", "other_parameters", "other_model")
+_CHANGED: tuple[CacheClass, ...] = (
+    "prefix_changed",
+    "history_shortened",
+    "other_parameters",
+    "other_model",
+)
 
 Load = Callable[[str], Awaitable[Prompt | None]]
 """Returns the prompt of an exchange; None if it cannot be read."""
 
 
 class CacheDifference(NamedTuple):
-    """The first value that differs between two requests. `offset` is the place of the first character that does."""
+    """The first value that differs between two requests.
+
+    `offset` is the place of the first character that does.
+    """
 
     path: str
     offset: int
@@ -42,13 +52,16 @@ class CacheDifference(NamedTuple):
 
 
 class CacheTurn(NamedTuple):
-    """One request of a session: its row, its number, that of the request it is compared with, and the difference."""
+    """One request of a session: its row, its number, that of the request it is compared with, and
+    the difference.
+    """
 
     number: int
     row: PromptRow
     previous_number: int | None = None
     difference: CacheDifference | None = None
-    cost_usd: str | None = None  # of the missed tokens, more than if they had come from the cache; decimal text
+    # of the missed tokens, more than if they had come from the cache; decimal text
+    cost_usd: str | None = None
 
     @property
     def is_avoidable(self) -> bool:
@@ -94,7 +107,11 @@ async def cache_of_recordings(session: RecordedSession) -> list[CacheTurn]:
         served = []
         for earlier in rows:
             # Its answer had begun when the same provider got this request.
-            if earlier.provider == row.provider and earlier.served_ns and earlier.served_ns <= row.started_ns:
+            if (
+                earlier.provider == row.provider
+                and earlier.served_ns
+                and earlier.served_ns <= row.started_ns
+            ):
                 served.append(earlier)
         rows.append(compared(row, served[-WINDOW:], _parent(row, rows, links)))
 
@@ -105,7 +122,9 @@ async def cache_of_recordings(session: RecordedSession) -> list[CacheTurn]:
     return await turns_of(rows, numbers, load)
 
 
-def _parent(row: PromptRow, rows: Iterable[PromptRow], links: dict[str, RequestRow]) -> PromptRow | None:
+def _parent(
+    row: PromptRow, rows: Iterable[PromptRow], links: dict[str, RequestRow]
+) -> PromptRow | None:
     """Return the row that one continues, by the rules of `recorder.store.write.links`."""
     link = links.get(row.exchange_id)
     if link is None or not row.continues:
@@ -116,7 +135,9 @@ def _parent(row: PromptRow, rows: Iterable[PromptRow], links: dict[str, RequestR
         if link.previous_response_id is not None:
             is_parent = other.response_id == link.previous_response_id
         else:
-            is_parent = other.conversation_id == link.conversation_id and other.response_id is not None
+            is_parent = (
+                other.conversation_id == link.conversation_id and other.response_id is not None
+            )
         if is_parent:
             found = each
     return found
@@ -128,7 +149,9 @@ def prompt_in(api: str, target: str, body: bytes) -> Prompt | None:
     return None if format is None else prompt_of(format, target.partition("?")[0], body)
 
 
-async def turns_of(rows: Iterable[PromptRow], numbers: dict[str, int], load: Load) -> list[CacheTurn]:
+async def turns_of(
+    rows: Iterable[PromptRow], numbers: dict[str, int], load: Load
+) -> list[CacheTurn]:
     """Return the turns of compared rows, in the order of their exchanges."""
     turns: list[CacheTurn] = []
     # The last request is kept: mostly it is the one that the next is compared with.
@@ -142,12 +165,16 @@ async def turns_of(rows: Iterable[PromptRow], numbers: dict[str, int], load: Loa
             before = loaded if loaded_id == previous else await load(previous)
             loaded_id, loaded = row.exchange_id, await load(row.exchange_id)
             difference = _difference(row, before, loaded)
-        turns.append(CacheTurn(numbers[row.exchange_id], row, numbers.get(previous or ""), difference))
+        turns.append(
+            CacheTurn(numbers[row.exchange_id], row, numbers.get(previous or ""), difference)
+        )
     return turns
 
 
 def difference_lines(turn: CacheTurn) -> list[str]:
-    """Return the class and the path of a miss, and what stands around the first character that differs, as text."""
+    """Return the class and the path of a miss, and what stands around the first character that
+    differs, as text.
+    """
     difference, row = turn.difference, turn.row
     path = row.path
     if difference is not None and difference.path:
@@ -185,13 +212,17 @@ def cache_summary(turns: Sequence[CacheTurn]) -> str:
 # -- the first byte that differs
 
 
-def _difference(row: PromptRow, before: Prompt | None, after: Prompt | None) -> CacheDifference | None:
+def _difference(
+    row: PromptRow, before: Prompt | None, after: Prompt | None
+) -> CacheDifference | None:
     if before is None or after is None or row.cache_class == "other_model":
         return None
     root = f"{row.root}." if row.root else ""
     path = (row.path or "").removeprefix(root)
     if path in before.suspects or path in after.suspects:
-        return _of_values(row.path or "", _value(before.suspects.get(path)), _value(after.suspects.get(path)))
+        return _of_values(
+            row.path or "", _value(before.suspects.get(path)), _value(after.suspects.get(path))
+        )
     pair = _first_pair(row, before.segments, after.segments)
     return None if pair is None else _of_segments(row, root, *pair)
 
@@ -208,7 +239,9 @@ def _of_segments(
     if after is not None and after.part != first.part:
         after = None
     if before and after and _position(before) == _position(after) and before.role != after.role:
-        return _of_values(f"{place.partition('.')[0]}.role", _value(before.role), _value(after.role))
+        return _of_values(
+            f"{place.partition('.')[0]}.role", _value(before.role), _value(after.role)
+        )
     found = _of_values("", _value(before and before.content), _value(after and after.content))
     is_text = (after or first).is_text and (before is None or before.is_text)
     return found._replace(path=place if is_text else place + found.path)
@@ -222,7 +255,10 @@ def _position(segment: PromptSegment) -> tuple[int, int, int]:
 def _first_pair(
     row: PromptRow, before: Sequence[PromptSegment], after: Sequence[PromptSegment]
 ) -> tuple[PromptSegment | None, PromptSegment | None] | None:
-    """Return the first segments that differ. Of a request that continues another one, only what it repeats counts."""
+    """Return the first segments that differ.
+
+    Of a request that continues another one, only what it repeats counts.
+    """
     if row.continues:
         before, after = _repeated(row, before), _repeated(row, after)
     for one, other in zip_longest(before, after):
@@ -269,7 +305,9 @@ class _Step(NamedTuple):
 
 
 def _step(before: Any, after: Any) -> _Step | None:
-    """Return the first member or element that differs; None if the values differ as a whole, or in their order."""
+    """Return the first member or element that differs; None if the values differ as a whole, or in
+    their order.
+    """
     if isinstance(before, dict) and isinstance(after, dict):
         if [name for name in after if name in before] != [name for name in before if name in after]:
             return None

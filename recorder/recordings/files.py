@@ -1,4 +1,6 @@
-"""Files that hold streams, of any format: opened from any kind of path, and recognized by their content."""
+"""Files that hold streams, of any format: opened from any kind of path, and recognized by their
+content.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +53,9 @@ _IN_A_MILLISECOND = 2**12  # ids: what has room before the random part of a UUID
 
 
 class IncreasingIds:
-    """New ids, each after the one before: the log orders exchanges by their ids, and an import makes many at once."""
+    """New ids, each after the one before: the log orders exchanges by their ids, and an import
+    makes many at once.
+    """
 
     def __init__(self) -> None:
         self._ms = self._number = 0
@@ -68,7 +72,8 @@ NAMES = Names(IncreasingIds(), time.time_ns)
 
 
 def _names_of(name: str) -> Names:
-    """Return ids for a file that comes into no log: the same each time, so that what is shown of it can be compared.
+    """Return ids for a file that comes into no log: the same each time, so that what is shown of it
+    can be compared.
 
     They follow from the name: two files whose spans go to one collector have others.
     """
@@ -96,18 +101,25 @@ _SELF_CONTAINED: Mapping[Format, Callable[[BinaryIO], Cassette]] = {
 
 
 def cassette_in(
-    file: BinaryIO, format: str = "auto", dialect: str | None = None, request: PlainRequest | None = None
+    file: BinaryIO,
+    format: str = "auto",
+    dialect: str | None = None,
+    request: PlainRequest | None = None,
 ) -> Cassette:
     """Return the cassette in a file. Raises `RecorderError` with the reason if it holds none."""
     size = file.seek(0, os.SEEK_END)
     if size == 0:
         raise RecorderError("it is empty")
     if size > SIZE_LIMIT:
-        raise RecorderError(f"it is over {SIZE_LIMIT // 2**30} GiB, far more than any stream: split it")
+        raise RecorderError(
+            f"it is over {SIZE_LIMIT // 2**30} GiB, far more than any stream: split it"
+        )
     file.seek(0)
     head = file.read(HEAD_BYTES)
     if is_wide(head):
-        raise RecorderError("it is UTF-16 or UTF-32, and streams are UTF-8: convert it, for example with iconv")
+        raise RecorderError(
+            "it is UTF-16 or UTF-32, and streams are UTF-8: convert it, for example with iconv"
+        )
     if format == "auto" and (program := unread_program(head)) is not None:
         raise RecorderError(f"it is a recording of {program}, which is not supported")
     likely = formats(head) if format == "auto" else (cast(Format, format),)
@@ -119,7 +131,9 @@ def cassette_in(
             return PlainStream(file, each, dialect, request)
         except RecorderError as error:
             likeliest = likeliest or error
-    raise likeliest or RecorderError("it is not a stream of server-sent events, no JSON, and no export of recorder")
+    raise likeliest or RecorderError(
+        "it is not a stream of server-sent events, no JSON, and no export of recorder"
+    )
 
 
 def opening(path: Path) -> BinaryIO:
@@ -132,7 +146,8 @@ def opening(path: Path) -> BinaryIO:
 
 @contextlib.contextmanager
 def opened(path: Path) -> Iterator[BinaryIO]:
-    """Open a file that can be read twice; a pipe, or what is compressed, is copied to a temporary file.
+    """Open a file that can be read twice; a pipe, or what is compressed, is copied to a temporary
+    file.
 
     Raises like `opening`, also if the compression is damaged.
     """
@@ -150,7 +165,9 @@ def opened(path: Path) -> Iterator[BinaryIO]:
 
 
 def unpacking(file: BinaryIO) -> BinaryIO:
-    """Return a reader of what is in a file that zstd has compressed; another file itself, at its beginning."""
+    """Return a reader of what is in a file that zstd has compressed; another file itself, at its
+    beginning.
+    """
     file.seek(0)
     is_compressed = file.read(len(_ZSTD)) == _ZSTD
     file.seek(0)
@@ -177,9 +194,11 @@ def _copy(source: BinaryIO) -> Iterator[BinaryIO]:
 
 
 def own_name(cassette: Cassette, path: Path) -> str:
-    """Return the name of a file without its ending; for a pipe the name of the session in it, or "stdin".
+    """Return the name of a file without its ending; for a pipe the name of the session in it, or
+    "stdin".
 
-    A transcript has the name that its agent gives the session: a sub-agent's is in a file of another name.
+    A transcript has the name that its agent gives the session: a sub-agent's is in a file of
+    another name.
     """
     if isinstance(cassette, Transcript) and cassette.name:
         name = cassette.name
@@ -218,5 +237,8 @@ def load_file(path: Path) -> RecordedSession:
 
 
 def load_cassette(path: Path) -> RecordedSession:
-    """Return the session in a cassette, its ids as they are there. Raises `RecorderError` with file and line."""
+    """Return the session in a cassette, its ids as they are there.
+
+    Raises `RecorderError` with file and line.
+    """
     return RecordedSession(*read_session(path))

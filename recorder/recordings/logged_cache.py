@@ -1,4 +1,6 @@
-"""The prompt cache of a session in a log: the rows of `prompts`, and requests only where a difference is shown."""
+"""The prompt cache of a session in a log: the rows of `prompts`, and requests only where a
+difference is shown.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ _COLUMNS = [name for name in PromptRow.__struct_fields__ if name not in ("digest
 async def cache_of_log(
     log: LogReader, session: Session, exchanges: Sequence[Numbered], only: str | None = None
 ) -> list[CacheTurn]:
-    """Return the turns of those exchanges of a session that got a response; `only` is the id of one exchange."""
+    """Return the turns of those exchanges of a session that got a response; `only` is the id of one
+    exchange.
+    """
     rows = await _prompts(log, session.session_id, only)
     numbers = {exchange.exchange_id: number for number, exchange in exchanges}
     by_id = {exchange.exchange_id: exchange for _, exchange in exchanges}
@@ -39,7 +43,11 @@ async def cache_of_log(
     turns = []
     for turn in await turns_of(rows, numbers, load_prompt):
         cost = costs.get(turn.row.exchange_id)
-        turns.append(turn if cost is None else turn._replace(cost_usd=cost.missed_usd(turn.row.missed_tokens)))
+        turns.append(
+            turn
+            if cost is None
+            else turn._replace(cost_usd=cost.missed_usd(turn.row.missed_tokens))
+        )
     return turns
 
 

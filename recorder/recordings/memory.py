@@ -1,4 +1,6 @@
-"""Recordings of what is in no log: the records of a file, or of a journal in memory, assembled as the ingester does."""
+"""Recordings of what is in no log: the records of a file, or of a journal in memory, assembled as
+the ingester does.
+"""
 
 from __future__ import annotations
 
@@ -17,13 +19,19 @@ from recorder.wire.recording import recording_of
 JournalRecord = tuple[Mark, int, bytes]
 """Of an exchange: its meaning, its time, its payload."""
 
-_LEFT = msgspec.json.encode(ExchangeEnd("client_disconnect", "the test ended before the response did"))
+_LEFT = msgspec.json.encode(
+    ExchangeEnd("client_disconnect", "the test ended before the response did")
+)
 
 
 def assembled(
-    records: Iterable[JournalRecord], session_id: str, budget: MemoryBudget, recorder_id: str | None = None
+    records: Iterable[JournalRecord],
+    session_id: str,
+    budget: MemoryBudget,
+    recorder_id: str | None = None,
 ) -> list[Recording]:
-    """Return the recordings that records make; a request begins an exchange, whose records follow it.
+    """Return the recordings that records make; a request begins an exchange, whose records follow
+    it.
 
     Raises `RecorderError` if they are too large.
     """
@@ -60,11 +68,14 @@ class MemoryJournal:
         """Do nothing: no chunk waits."""
 
     def recordings(self, session_id: str) -> list[Recording]:
-        """Return what was recorded so far, as parts of a session. An exchange that has not ended ends here.
+        """Return what was recorded so far, as parts of a session.
+
+        An exchange that has not ended ends here.
 
         Raises `RecorderError` if it was too large.
         """
-        self._budget.add(0, 0)  # raises again what a write has met: the transport only counts what is refused
+        # raises again what a write has met: the transport only counts what is refused
+        self._budget.add(0, 0)
         records = chain.from_iterable(each.records() for each in list(self._exchanges))
         return assembled(records, session_id, _budget(), self._recorder_id)
 

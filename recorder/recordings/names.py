@@ -11,10 +11,15 @@ STDIN = Path("-")
 
 
 def is_file(name: str) -> bool:
-    """Return True for a file. One in this directory that has the name of a session, and no ending, is called ./NAME."""
+    """Return True for a file.
+
+    One in this directory that has the name of a session, and no ending, is called ./NAME.
+    """
     return name == str(STDIN) or (looks_like_file(name) and Path(name).is_file())
 
 
 def looks_like_file(name: str) -> bool:
-    """Return True for a name that a file in this directory has only if it is given as a path, or with its ending."""
+    """Return True for a name that a file in this directory has only if it is given as a path, or
+    with its ending.
+    """
     return "/" in name or "." in name

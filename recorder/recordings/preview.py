@@ -1,4 +1,5 @@
-"""Previews of events in a few words for a person: the text of a delta, or the beginning of a payload.
+"""Previews of events in a few words for a person: the text of a delta, or the beginning of a
+payload.
 
 The type of an event has its own column, so it is not repeated.
 """
@@ -40,7 +41,9 @@ class Previews:
             self._decoders[event.exchange_id] = by_name(api).decoder()
         facts = self._decoders[event.exchange_id].event(event.type, payload)
         if added := "".join(fact.text for fact in facts if isinstance(fact, TextAdded)):
-            return msgspec.json.encode(added.encode("utf-8", "replace").decode()).decode()[: self._limit]
+            return msgspec.json.encode(added.encode("utf-8", "replace").decode()).decode()[
+                : self._limit
+            ]
         return _TYPE.sub("{", self._begun(by_name(api).unwrapped(payload)), count=1)
 
     def _step(self, event: Event) -> str:
@@ -52,7 +55,9 @@ class Previews:
             step = msgspec.json.decode(event.raw, type=_PhaseStep)
         except msgspec.MsgspecError:
             return self._begun(event.raw)
-        text = " ".join(str(each) for each in msgspec.structs.astuple(step) if each not in ("", None))
+        text = " ".join(
+            str(each) for each in msgspec.structs.astuple(step) if each not in ("", None)
+        )
         return text or self._begun(event.raw)
 
     def _begun(self, raw: bytes) -> str:

@@ -1,6 +1,8 @@
-"""Requests of a session as the model saw them: loaded with all that they continue, and as the JSON of `show --request`.
+"""Requests of a session as the model saw them: loaded with all that they continue, and as the JSON
+of `show --request`.
 
-Items of earlier exchanges stand in the request that continues them, with the exchange that each is from.
+Items of earlier exchanges stand in the request that continues them, with the exchange that each is
+from.
 """
 
 from __future__ import annotations
@@ -46,14 +48,24 @@ def request_document(session: Session, shown: Shown) -> dict[str, Any]:
         encoded = request_json(request)
         body = None if encoded is None else msgspec.Raw(encoded)
         requests.append({**request_head(recording, request), "request": body})
-    return {"session": {"session_id": session.session_id, "name": session.name}, "requests": requests}
+    return {
+        "session": {"session_id": session.session_id, "name": session.name},
+        "requests": requests,
+    }
 
 
 def request_head(recording: Recording, request: LogicalRequest) -> dict[str, Any]:
-    """Return what the object of `recorder show --request --json` has of a request, without the request itself."""
+    """Return what the object of `recorder show --request --json` has of a request, without the
+    request itself.
+    """
     exchange = recording.exchange
     parts = [
-        {"source": part.source, "exchange_id": part.exchange_id, "number": part.number, "items": len(part.items)}
+        {
+            "source": part.source,
+            "exchange_id": part.exchange_id,
+            "number": part.number,
+            "items": len(part.items),
+        }
         for part in request.parts
     ]
     missing = {"missing_id": request.missing_id, "reason": request.reason}

@@ -19,13 +19,18 @@ Select = Callable[[LogReader, str, str | None], Awaitable[tuple[Session, list[Nu
 
 
 def readings(ref: str) -> list[tuple[str, str | None]]:
-    """Return a name whole, and without the part behind its last colon: a name may have a colon in it."""
+    """Return a name whole, and without the part behind its last colon: a name may have a colon in
+    it.
+    """
     name, colon, part = ref.rpartition(":")
     return [(ref, None), (name, part)] if colon and name and part else [(ref, None)]
 
 
-async def select_exchanges(log: LogReader, session: str, exchange: str | None) -> tuple[Session, list[Numbered]]:
-    """Return a session and its exchanges, in order of their start; or the one whose number or id is `exchange`.
+async def select_exchanges(
+    log: LogReader, session: str, exchange: str | None
+) -> tuple[Session, list[Numbered]]:
+    """Return a session and its exchanges, in order of their start; or the one whose number or id is
+    `exchange`.
 
     Raises `NotFoundError` if there is none, `UsageError` if it is the beginning of several ids.
     """
@@ -38,5 +43,7 @@ async def select_exchanges(log: LogReader, session: str, exchange: str | None) -
         has = {0: "none", 1: "only 1"}.get(last, f"1 to {last}")
         raise NoSuchExchangeError(f"Session {found.name} has no exchange {exchange}: it has {has}.")
     if len(matches) > 1:
-        raise UsageError(f"{exchange} is the beginning of {len(matches)} exchanges: give more of the id.")
+        raise UsageError(
+            f"{exchange} is the beginning of {len(matches)} exchanges: give more of the id."
+        )
     return found, matches

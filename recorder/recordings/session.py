@@ -1,4 +1,6 @@
-"""A session held in memory, with the recordings of its exchanges and the rows of their projections. Pure."""
+"""A session held in memory, with the recordings of its exchanges and the rows of their projections.
+Pure.
+"""
 
 from __future__ import annotations
 
@@ -38,8 +40,12 @@ class RecordedSession:
         self.continued = list(continued)
 
     def __repr__(self) -> str:
-        counts = f"{counted(len(self.recordings), 'exchange')}, {counted(len(self.events), 'event')}"
-        return f"<session {self.session.name!r}: {counts}, text {shortened(self.text, TEXT_SHOWN)!r}>"
+        counts = (
+            f"{counted(len(self.recordings), 'exchange')}, {counted(len(self.events), 'event')}"
+        )
+        return (
+            f"<session {self.session.name!r}: {counts}, text {shortened(self.text, TEXT_SHOWN)!r}>"
+        )
 
     @property
     def events(self) -> list[Event]:
@@ -53,7 +59,9 @@ class RecordedSession:
 
     @property
     def tool_calls(self) -> list[ItemRow]:
-        """Return the calls of the model: `name`, `arguments`, `call_id` and the other columns of `items`."""
+        """Return the calls of the model: `name`, `arguments`, `call_id` and the other columns of
+        `items`.
+        """
         return [item for item in self.items if item.kind == "tool_call"]
 
     @property
@@ -80,7 +88,10 @@ class RecordedSession:
 def require_whole(
     recordings: Sequence[Recording], remedy: str = "record it again", *, allow_gaps: bool = False
 ) -> list[Recording]:
-    """Return the recordings. Raises `RecorderError` if one cannot be an answer, or, with `remedy`, if one has a gap."""
+    """Return the recordings.
+
+    Raises `RecorderError` if one cannot be an answer, or, with `remedy`, if one has a gap.
+    """
     for number, each in enumerate(recordings, 1):
         name = each.name or f"exchange {number}"
         subject = name[:1].upper() + name[1:]

@@ -2,10 +2,13 @@
 
 Rules of this file:
 
-* A run answers turns 1 to N from the recording, and asks for the others. Its verdict counts for the turns that were
-  answered from it, whichever these were: a client may ask otherwise than it was recorded.
-* One answer is looked for: a run fails if that was among them, and passes if not. Of several, the first is found.
-* All recorded, then all live: without one run that fails and one that passes there is nothing to search between.
+* A run answers turns 1 to N from the recording, and asks for the others. Its verdict counts for the
+  turns that were answered from it, whichever these were: a client may ask otherwise than it was
+  recorded.
+* One answer is looked for: a run fails if that was among them, and passes if not. Of several, the
+  first is found.
+* All recorded, then all live: without one run that fails and one that passes there is nothing to
+  search between.
 """
 
 from __future__ import annotations
@@ -34,7 +37,8 @@ class Search:
     """
 
     def __init__(self, turns: int, passes: int | None = None, fails: int | None = None) -> None:
-        """Take the number of turns, and what is known before: with how many recorded turns the check passes, or fails.
+        """Take the number of turns, and what is known before: with how many recorded turns the
+        check passes, or fails.
 
         Raises `UsageError` if that leaves nothing to search.
         """
@@ -42,7 +46,9 @@ class Search:
             raise UsageError(f"--fails {fails} is more than the {turns} turns of the recording.")
         last = turns if fails is None else fails
         if passes is not None and passes >= last:
-            raise UsageError(f"--passes {passes} leaves no turn to search: it must be less than {last}.")
+            raise UsageError(
+                f"--passes {passes} leaves no turn to search: it must be less than {last}."
+            )
         self._turns = turns
         self._suspects = list(range((passes or 0) + 1, last + 1))
         self._has_passed, self._has_failed = passes is not None, fails is not None
@@ -66,7 +72,9 @@ class Search:
 
     @property
     def known(self) -> tuple[int | None, int | None]:
-        """How many recorded turns the check passes with, and fails with: the nearest of what is known."""
+        """How many recorded turns the check passes with, and fails with: the nearest of what is
+        known.
+        """
         passes = self._suspects[0] - 1 if self._has_passed and self._suspects else None
         fails = self._suspects[-1] if self._has_failed and self._suspects else None
         return passes, fails
@@ -109,7 +117,8 @@ class Search:
 def dearest(turns: int, passes: int | None = None, fails: int | None = None) -> list[int]:
     """Return how many turns each run answers from the recording if the first that may be it is it.
 
-    No other search has more runs, and none of its runs asks for more turns than the one of that place here.
+    No other search has more runs, and none of its runs asks for more turns than the one of that
+    place here.
     """
     search = Search(turns, passes, fails)
     step = (passes or 0) + 1

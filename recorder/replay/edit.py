@@ -6,8 +6,9 @@
 
 Rules of this file:
 
-* The recording is not changed: what is played is another one, in the events of its format, which the module `edit` in
-  the folder of the format writes. Ids, model and usage are the recorded ones; reasoning is left out.
+* The recording is not changed: what is played is another one, in the events of its format, which
+  the module `edit` in the folder of the format writes. Ids, model and usage are the recorded ones;
+  reasoning is left out.
 * It is played at the recorded pace: its events are spread over the times of the recorded ones.
 """
 
@@ -64,7 +65,10 @@ def parse_edit(given: str) -> Edit:
 
 
 def edited(recorded: Recording, edit: Edit) -> Recording:
-    """Return what is played in place of a recording. Raises `UsageError` if that has no answer of a known format."""
+    """Return what is played in place of a recording.
+
+    Raises `UsageError` if that has no answer of a known format.
+    """
     recorded = as_sse(recorded) if is_turn(recorded) else recorded
     if edit.what == "status":
         return _with_status(recorded, edit.status)
@@ -102,11 +106,24 @@ def _playable(recorded: Recording, head: ResponseHead, pieces: Sequence[Piece]) 
     end = recorded.end
     if end is not None:
         end = msgspec.structs.replace(
-            end, status="completed", outcome="eof", error=None, coding=None, undecoded=None, gap_chunks=0, gap_bytes=0
+            end,
+            status="completed",
+            outcome="eof",
+            error=None,
+            coding=None,
+            undecoded=None,
+            gap_chunks=0,
+            gap_bytes=0,
         )
-    kept = [(name, value) for name, value in head.headers if name.lower() not in ("content-encoding", "content-length")]
+    kept = [
+        (name, value)
+        for name, value in head.headers
+        if name.lower() not in ("content-encoding", "content-length")
+    ]
     head = msgspec.structs.replace(head, headers=kept)
-    return msgspec.structs.replace(recorded, response=head, pieces=tuple(pieces), reads=(), end=end, gaps=())
+    return msgspec.structs.replace(
+        recorded, response=head, pieces=tuple(pieces), reads=(), end=end, gaps=()
+    )
 
 
 def _document(recorded: Recording, edit: Edit, format: Any) -> Piece:
@@ -121,11 +138,15 @@ def _document(recorded: Recording, edit: Edit, format: Any) -> Piece:
 
 
 def _streamed(recorded: Recording, edit: Edit, format: Any, framing: Framing) -> list[Piece]:
-    """Return the blocks of the stream, spread over the recorded times: the first and the last keep theirs."""
+    """Return the blocks of the stream, spread over the recorded times: the first and the last keep
+    theirs.
+    """
     blocks = list(_blocks(recorded, framing))
     fields = [framing.fields(block) for _, block in blocks]
     payloads = [request_object(each.data) for each in fields if each.data is not None]
-    events: list[Object] = format.stream([each for each in payloads if each], _answer(edit, len(payloads)))
+    events: list[Object] = format.stream(
+        [each for each in payloads if each], _answer(edit, len(payloads))
+    )
     is_named = any(each.event is not None for each in fields)
     member = by_name(recorded.exchange.api).type_member
     if framing is not SSE:
@@ -160,7 +181,10 @@ def _line(event: Object) -> bytes:
 
 
 def _message(event: Object) -> bytes:
-    """Encode a message of AWS, whose type is the one member of the event. Raises `LookupError` for another event."""
+    """Encode a message of AWS, whose type is the one member of the event.
+
+    Raises `LookupError` for another event.
+    """
     if len(event) != 1:
         raise LookupError("the type of a message")
     [(type, payload)] = event.items()

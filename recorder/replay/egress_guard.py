@@ -1,12 +1,13 @@
-"""A forward proxy that lets no request leave this machine, and reports the requested hosts: a replay sets it for its
-clients.
+"""A forward proxy that lets no request leave this machine, and reports the requested hosts: a
+replay sets it for its clients.
 
 Rules of this file:
 
 * Nothing leaves: no name is looked up, no connection is opened but to this machine itself.
 * Of a request only the host is kept, never its path, query, headers or body.
-* What is for this machine passes byte for byte: some clients send everything to a proxy, whatever `NO_PROXY` contains.
-  The only addition is that it is the last on its connection: the next one may be for another host.
+* What is for this machine passes byte for byte: some clients send everything to a proxy, whatever
+  `NO_PROXY` contains. The only addition is that it is the last on its connection: the next one may
+  be for another host.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ HOST = "127.0.0.1"
 HEAD_BYTES = 64 * 2**10  # of a request's line and headers, as of any client of ours
 HEAD_S = 10.0  # for them to come, in which clients send them in one piece
 READ_BYTES = 64 * 2**10
-HOSTS_LIMIT = 1000  # hosts that are remembered: no client has as many, and what is beyond is refused all the same
+# hosts that are remembered: no client has as many, and what is beyond is refused all the same
+HOSTS_LIMIT = 1000
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _VARIABLES = ("HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy")
@@ -33,20 +35,25 @@ _OF_NODE = "NODE_USE_ENV_PROXY"  # without which its `fetch` looks at none of th
 
 _OF_CONNECTION = frozenset({b"connection", b"proxy-connection", b"keep-alive"})
 _LINE = re.compile(rb"(?P<method>[A-Z]+) (?P<target>\S+) HTTP/1\.[01]\r\n")
-_ABSOLUTE = re.compile(r"https?://(?P<authority>[^/?#]*)", re.IGNORECASE)  # https: axios asks for no tunnel
-_AUTHORITY = re.compile(r"(?:\[(?P<ipv6>[0-9A-Fa-f:.]+)\]|(?P<name>[A-Za-z0-9._-]+))(?::(?P<port>\d{1,5}))?")
+# https: axios asks for no tunnel
+_ABSOLUTE = re.compile(r"https?://(?P<authority>[^/?#]*)", re.IGNORECASE)
+_AUTHORITY = re.compile(
+    r"(?:\[(?P<ipv6>[0-9A-Fa-f:.]+)\]|(?P<name>[A-Za-z0-9._-]+))(?::(?P<port>\d{1,5}))?"
+)
 
 
 class Refused(NamedTuple):
     """The hosts that clients requested, in order."""
 
     hosts: Sequence[str]
-    apis: Mapping[str, frozenset[str]]  # those of them that are hosts of model APIs → the upstreams that stand for them
+    # those of them that are hosts of model APIs → the upstreams that stand for them
+    apis: Mapping[str, frozenset[str]]
 
     def past(self, used: Collection[str]) -> list[str]:
-        """Return the APIs that clients tried to reach directly, without any request to an upstream that replaces them
-        (`used`). A client that sends requests to both is not an error: its other requests to the provider are
-        statistics (Claude Code), and the content of a tunnel is unknown.
+        """Return the APIs that clients tried to reach directly, without any request to an upstream
+        that replaces them (`used`). A client that sends requests to both is not an error: its other
+        requests to the provider are statistics (Claude Code), and the content of a tunnel is
+        unknown.
         """
         return [host for host, upstreams in self.apis.items() if upstreams.isdisjoint(used)]
 
@@ -85,13 +92,23 @@ class RefusingProxy:
         """Return the hosts that were requested so far."""
         hosts = list(self._hosts)
         named = {host: frozenset(name for of, name in self._apis if of == host) for host in hosts}
-        return Refused(hosts, {host: names for host, names in named.items() if names or API_HOSTS.fullmatch(host)})
+        return Refused(
+            hosts,
+            {host: names for host, names in named.items() if names or API_HOSTS.fullmatch(host)},
+        )
 
     def variables(self, given: Mapping[str, str]) -> dict[str, str]:
-        """Return the variables that send clients here in place of other proxies. Exceptions in the environment hold."""
+        """Return the variables that send clients here in place of other proxies.
+
+        Exceptions in the environment hold.
+        """
         had = dict.fromkeys(value for name in _EXCEPTIONS if (value := given.get(name)))
         exceptions = ",".join([*had, *LOOPBACK])
-        return {**dict.fromkeys(_VARIABLES, self.url), **dict.fromkeys(_EXCEPTIONS, exceptions), _OF_NODE: "1"}
+        return {
+            **dict.fromkeys(_VARIABLES, self.url),
+            **dict.fromkeys(_EXCEPTIONS, exceptions),
+            _OF_NODE: "1",
+        }
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._clients.add(writer)
@@ -110,13 +127,21 @@ class RefusingProxy:
             return
         place = _place(head)
         if place is None:
-            await _say(writer, "400 Bad Request", "This is a proxy that refuses: name a host to be refused.")
+            await _say(
+                writer,
+                "400 Bad Request",
+                "This is a proxy that refuses: name a host to be refused.",
+            )
         elif is_local(f"[{place.host}]".encode() if ":" in place.host else place.host.encode(), ()):
             await _pass(place, head, reader, writer)
         else:
             if len(self._hosts) < HOSTS_LIMIT:
                 self._hosts[place.host] = None
-            await _say(writer, "403 Forbidden", f"recorder: this is a replay, and {place.host} is not asked in it.")
+            await _say(
+                writer,
+                "403 Forbidden",
+                f"recorder: this is a replay, and {place.host} is not asked in it.",
+            )
 
 
 def _place(head: bytes) -> _Place | None:
@@ -136,19 +161,27 @@ def _place(head: bytes) -> _Place | None:
     return _Place((authority["ipv6"] or authority["name"]).lower().rstrip("."), port, is_tunnel)
 
 
-async def _pass(place: _Place, head: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def _pass(
+    place: _Place, head: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+) -> None:
     """Pass a connection on to this machine: bytes of either side go to the other."""
     try:
-        host = "localhost" if place.host.endswith(".localhost") else place.host  # whatever a resolver makes of it
+        # whatever a resolver makes of it
+        host = "localhost" if place.host.endswith(".localhost") else place.host
         back, there = await asyncio.open_connection(host, place.port)
     except (OSError, OverflowError):
-        await _say(writer, "502 Bad Gateway", f"recorder: nothing listens on port {place.port} of this machine.")
+        await _say(
+            writer,
+            "502 Bad Gateway",
+            f"recorder: nothing listens on port {place.port} of this machine.",
+        )
         return
     try:
         if place.is_tunnel:
             writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
         else:
-            there.write(_last(head))  # the absolute form, which every server takes (RFC 9112 section 3.2.2)
+            # the absolute form, which every server takes (RFC 9112 section 3.2.2)
+            there.write(_last(head))
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(_flow(reader, there))
             tasks.create_task(_flow(back, writer))
@@ -162,7 +195,9 @@ def _last(head: bytes) -> bytes:
     names = [header.partition(b":")[0].strip().lower() for header in headers]
     if b"upgrade" in names:
         return head
-    forwarded = [header for name, header in zip(names, headers, strict=True) if name not in _OF_CONNECTION]
+    forwarded = [
+        header for name, header in zip(names, headers, strict=True) if name not in _OF_CONNECTION
+    ]
     return b"\r\n".join([line, *forwarded, b"Connection: close", b"", b""])
 
 

@@ -1,16 +1,20 @@
-"""Fork: a transport that answers what was recorded from the recordings, and asks the upstream for the rest.
+"""Fork: a transport that answers what was recorded from the recordings, and asks the upstream for
+the rest.
 
 Rules of this file:
 
-* A request is answered from the recording that equals it, wherever that stands: a request whose content another answer
-  has changed equals none, so it is live by itself. Each recording is given once.
+* A request is answered from the recording that equals it, wherever that stands: a request whose
+  content another answer has changed equals none, so it is live by itself. Each recording is given
+  once.
 * Both kinds of answers are recorded as they pass, by the same means.
-* Only live requests are changed: their model, and links to answers that were played (`recorder.replay.played`). They
-  are changed before they are recorded, so the record is of what went out. Of the recorded answers, those are others
-  that a person has edited (`recorder.replay.edit`). What goes on from one of them is live.
-* Over WebSocket each turn is a request (`recorder.replay.websocket.forked`). A prewarm is never live: what goes on from
-  it may be recorded. Nor does a server hang up behind a whole answer, as it did when that was recorded: the next turn
-  may be live. A connection without turns (Realtime) equals nothing, and is live.
+* Only live requests are changed: their model, and links to answers that were played
+  (`recorder.replay.played`). They are changed before they are recorded, so the record is of what
+  went out. Of the recorded answers, those are others that a person has edited
+  (`recorder.replay.edit`). What goes on from one of them is live.
+* Over WebSocket each turn is a request (`recorder.replay.websocket.forked`). A prewarm is never
+  live: what goes on from it may be recorded. Nor does a server hang up behind a whole answer, as it
+  did when that was recorded: the next turn may be live. A connection without turns (Realtime)
+  equals nothing, and is live.
 """
 
 from __future__ import annotations
@@ -39,7 +43,14 @@ from recorder.replay.websocket.transport import handshake_answer, switched
 from recorder.wire.dialects import error_body
 from recorder.wire.redaction.headers import redact_headers, redact_target
 from recorder.wire.request_body import decoded_body
-from recorder.wire.turns import PROTOCOL, has_turns, is_connection, is_prewarm, is_turn, was_asked_for
+from recorder.wire.turns import (
+    PROTOCOL,
+    has_turns,
+    is_connection,
+    is_prewarm,
+    is_turn,
+    was_asked_for,
+)
 
 log = logging.getLogger(__name__)
 
@@ -48,7 +59,9 @@ LINES_LIMIT = 10  # such lines: once an agent has gone another way, all of its r
 
 _NO_WEBSOCKET = "The upstream has no WebSocket: ask over HTTP."
 
-_MODEL_IN_PATH = re.compile(r"(?<=/models/)[^/:?]+(?=(?::|%3[Aa])\w)|(?<=/model/)[^/]+(?=/(?:converse|invoke)\b)")
+_MODEL_IN_PATH = re.compile(
+    r"(?<=/models/)[^/:?]+(?=(?::|%3[Aa])\w)|(?<=/model/)[^/]+(?=/(?:converse|invoke)\b)"
+)
 """In Google's APIs: /models/NAME:method. In Bedrock: /model/NAME/method."""
 _COLLECTION = "models/"  # which Google puts before the name in a body
 
@@ -58,7 +71,8 @@ _members = msgspec.json.Decoder(dict[str, msgspec.Raw])
 def is_agent_turn(recorded: Recording) -> bool:
     """Return whether an exchange has an answer that an agent goes on from, and that it asked for.
 
-    Connections, prewarms and probes are as a client likes, and a server begins what continues a steered response.
+    Connections, prewarms and probes are as a client likes, and a server begins what continues a
+    steered response.
     """
     if is_connection(recorded) or may_go_unanswered(request_of(recorded)):
         return False
@@ -77,9 +91,9 @@ class ForkTransport:
         model: str | None = None,
         edits: Mapping[str, Recording] = MappingProxyType({}),
     ) -> None:
-        """`replay` has a strict matcher that takes no position for equality; `record` wraps what it plays in a
-        transport that records, which `live` does. `model` is that of live requests, if it is another one; `edits` are
-        played in place of recordings, by the id of the exchange.
+        """`replay` has a strict matcher that takes no position for equality; `record` wraps what it
+        plays in a transport that records, which `live` does. `model` is that of live requests, if
+        it is another one; `edits` are played in place of recordings, by the id of the exchange.
         """
         self.live = live
         self._replay, self._record, self._model = replay, record, model
@@ -99,7 +113,9 @@ class ForkTransport:
         return await self.live.handle_async_request(request)
 
     async def playing(self, request: Request) -> Transport | None:
-        """Return what answers a turn over WebSocket without the upstream; None if that is to be asked."""
+        """Return what answers a turn over WebSocket without the upstream; None if that is to be
+        asked.
+        """
         found = await self._recorded(request)
         if found is not None:
             return _Playback(self._replay, found)
@@ -122,7 +138,9 @@ class ForkTransport:
         self._without_websocket.add(upstream)
 
     def seen(self) -> list[Seen]:
-        """Return the requests that were compared with the recordings, in order, and how each was answered."""
+        """Return the requests that were compared with the recordings, in order, and how each was
+        answered.
+        """
         return self._replay.matcher.seen()
 
     def unused(self) -> list[Recording]:
@@ -134,16 +152,23 @@ class ForkTransport:
         await self.live.aclose()
 
     async def _connected(self, request: Request) -> Response:
-        """Accept a connection whose turns are answered one by one, unless the upstream has refused it."""
+        """Accept a connection whose turns are answered one by one, unless the upstream has refused
+        it.
+        """
         query = msgspec.structs.replace(match_request(request, b""), method=WEBSOCKET)
         if not has_turns(query.target):
             return await self.live.handle_async_request(request)
         recorded = self._replay.matcher.connection(query)
         if recorded is not None and not recorded.is_switched:
-            return await self._record(_Playback(self._replay, Match(recorded, "exact"))).handle_async_request(request)
+            return await self._record(
+                _Playback(self._replay, Match(recorded, "exact"))
+            ).handle_async_request(request)
         answer = handshake_answer(request, recorded)
         if query.upstream in self._without_websocket:
-            answer = whole(NO_WEBSOCKET, error_body("GET", query.target, query.upstream, NO_WEBSOCKET, _NO_WEBSOCKET))
+            answer = whole(
+                NO_WEBSOCKET,
+                error_body("GET", query.target, query.upstream, NO_WEBSOCKET, _NO_WEBSOCKET),
+            )
         if isinstance(answer, Response):
             return await self._record(_Whole(answer)).handle_async_request(request)
         recorder = self._record(self._replay).begin(request)
@@ -152,7 +177,10 @@ class ForkTransport:
         return response
 
     async def _recorded(self, request: Request) -> Match | None:
-        """Return the recording that equals a request, if there is one. What it differs in is said while any is left."""
+        """Return the recording that equals a request, if there is one.
+
+        What it differs in is said while any is left.
+        """
         self._asked += 1
         number = self._asked
         if not (self._played or self._replay.matcher.unused()):
@@ -190,7 +218,9 @@ class ForkTransport:
             request.headers.raw = _of_body(request.headers.raw, changed)
             origin = msgspec.structs.replace(origin, headers=_of_body(origin.headers, changed))
         elif undecoded:
-            log.warning("a live request goes out as it came, its body cannot be decoded: %s", undecoded)
+            log.warning(
+                "a live request goes out as it came, its body cannot be decoded: %s", undecoded
+            )
         request.extensions["recorder"] = origin
 
     def _say_difference(self, number: int, request: MatchRequest, why: str) -> None:
@@ -240,7 +270,9 @@ def _origin_of(request: Request) -> Origin:
 
 def _with_model_in_path(request: Request, origin: Origin, model: str) -> Origin:
     if "target" in request.extensions:
-        request.extensions["target"] = in_path(request.extensions["target"].decode("latin-1"), model).encode("latin-1")
+        request.extensions["target"] = in_path(
+            request.extensions["target"].decode("latin-1"), model
+        ).encode("latin-1")
     return msgspec.structs.replace(origin, target=in_path(origin.target, model))
 
 
@@ -251,13 +283,17 @@ def in_path(target: str, model: str) -> str:
 
 
 def in_body(body: bytes, model: str) -> bytes | None:
-    """Return a JSON body with another model, its other members byte for byte; None if it names none."""
+    """Return a JSON body with another model, its other members byte for byte; None if it names
+    none.
+    """
     try:
         members = _members.decode(body)
         named = msgspec.json.decode(members["model"], type=str)
     except (msgspec.MsgspecError, UnicodeDecodeError, KeyError):
         return None
-    prefix = _COLLECTION if named.startswith(_COLLECTION) and not model.startswith(_COLLECTION) else ""
+    prefix = (
+        _COLLECTION if named.startswith(_COLLECTION) and not model.startswith(_COLLECTION) else ""
+    )
     return msgspec.json.encode({**members, "model": prefix + model})
 
 

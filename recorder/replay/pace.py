@@ -1,11 +1,13 @@
-"""The one clock of replays: recorded times are counted from the request, on an event loop or in a thread without one.
+"""The one clock of replays: recorded times are counted from the request, on an event loop or in a
+thread without one.
 
 Rules of this file:
 
 * Deadlines are absolute, so an error at one of them is not passed on to the next.
-* Waits do not hold each other up. The thread itself sleeps only for a stream that is alone, for its last bit, and what
-  that stream has sent goes out first.
-* A client that waits so long for nothing that its own read timeout ends first gets that timeout: the outcome `timeout`.
+* Waits do not hold each other up. The thread itself sleeps only for a stream that is alone, for its
+  last bit, and what that stream has sent goes out first.
+* A client that waits so long for nothing that its own read timeout ends first gets that timeout:
+  the outcome `timeout`.
 """
 
 from __future__ import annotations
@@ -25,7 +27,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 FOREVER_S = 10 * 365 * 86400.0  # of a stall: until somebody gives up
-SPIN_S = 0.0015  # an event loop wakes up to a millisecond late: the last bit is slept in the thread itself
+# an event loop wakes up to a millisecond late: the last bit is slept in the thread itself
+SPIN_S = 0.0015
 
 
 class Clock(ABC):
@@ -41,8 +44,9 @@ class Clock(ABC):
 class LoopClock(Clock):
     """The real time for any number of streams on event loops.
 
-    One stream alone is a tenth of a millisecond late. With others beside it, it takes what the loop gives, a
-    millisecond or two: if each of a hundred put the thread to sleep for its last bit, all would wait for all.
+    One stream alone is a tenth of a millisecond late. With others beside it, it takes what the loop
+    gives, a millisecond or two: if each of a hundred put the thread to sleep for its last bit, all
+    would wait for all.
     """
 
     def __init__(self) -> None:
@@ -60,13 +64,16 @@ class LoopClock(Clock):
                 if left_s <= spin_s:
                     time.sleep(left_s)
                 else:
-                    await asyncio.sleep(left_s - spin_s)  # uvloop may wake up early: look at the clock again
+                    # uvloop may wake up early: look at the clock again
+                    await asyncio.sleep(left_s - spin_s)
         finally:
             self._sleepers.discard(me)
 
 
 class ThreadClock(Clock):
-    """The real time for a separate thread, without an event loop: a coroutine that waits on it never suspends."""
+    """The real time for a separate thread, without an event loop: a coroutine that waits on it
+    never suspends.
+    """
 
     async def sleep_until(self, deadline_ns: int) -> None:
         left_s = (deadline_ns - self.now_ns()) / 1e9
@@ -79,7 +86,9 @@ THREAD = ThreadClock()
 
 
 class Waiting:
-    """The waits of one request: deadlines of a clock, as long as the client that sent it has patience."""
+    """The waits of one request: deadlines of a clock, as long as the client that sent it has
+    patience.
+    """
 
     def __init__(self, clock: Clock, request: Request | None = None) -> None:
         self.clock = clock
@@ -100,8 +109,10 @@ class Waiting:
         await self.until(self.clock.now_ns() + int(seconds * 1e9))
 
     async def within(self, deadline_ns: int, awaited: Awaitable[T]) -> T:
-        """Return the result of `awaited`. Raises `TimeoutError` at the deadline; without an event loop, as soon as
-        something comes after it."""
+        """Return the result of `awaited`.
+
+        Raises `TimeoutError` at the deadline; without an event loop, as soon as something comes
+        after it."""
         try:
             asyncio.get_running_loop()
         except RuntimeError:
@@ -115,7 +126,9 @@ class Waiting:
 
 
 class Pace:
-    """The times of a recording, at `speed` times the original from the request on; for `None` nothing waits."""
+    """The times of a recording, at `speed` times the original from the request on; for `None`
+    nothing waits.
+    """
 
     def __init__(self, waiting: Waiting, speed: float | None) -> None:
         self._waiting, self._speed = waiting, speed
@@ -128,8 +141,12 @@ class Pace:
             await self._waiting.until(self._waiting.started_ns + int(t_ns / self._speed))
 
 
-async def paced(events: AsyncIterable[Event], speed: float | None, clock: Clock = LOOP) -> AsyncIterator[Event]:
-    """Yield the events of one exchange when they are due, as if its request were sent now; for `None` at once."""
+async def paced(
+    events: AsyncIterable[Event], speed: float | None, clock: Clock = LOOP
+) -> AsyncIterator[Event]:
+    """Yield the events of one exchange when they are due, as if its request were sent now; for
+    `None` at once.
+    """
     pace = Pace(Waiting(clock), speed)
     async for event in events:
         if speed is not None:

@@ -2,10 +2,12 @@
 
 Rules of this file:
 
-* A live request that goes on from a played answer gets all items up to there in the place of the link: those that the
-  client sent in this run, and those of the answers that it got. Its other members stay byte for byte.
+* A live request that goes on from a played answer gets all items up to there in the place of the
+  link: those that the client sent in this run, and those of the answers that it got. Its other
+  members stay byte for byte.
 * A link that leads to no played answer stays: the provider has made that one, or has kept it.
-* What goes on from an edited answer equals no recording, although the edited answer has the recorded id.
+* What goes on from an edited answer equals no recording, although the edited answer has the
+  recorded id.
 """
 
 from __future__ import annotations
@@ -34,7 +36,8 @@ class PlayedAnswers:
 
     def __init__(self) -> None:
         self._played: list[Recording] = []
-        self._prewarms: dict[str, tuple[str, bytes]] = {}  # without a recording: their targets and bodies
+        # without a recording: their targets and bodies
+        self._prewarms: dict[str, tuple[str, bytes]] = {}
         self._ids: set[str] = set()
         self._edited: set[Links] = set()
 
@@ -67,7 +70,8 @@ class PlayedAnswers:
         return bool(self._edited) and links_in(target, body) in self._edited
 
     def with_items(self, target: str, body: bytes) -> bytes | None:
-        """Return a request with all items in the place of a link to a played answer; None if it has none.
+        """Return a request with all items in the place of a link to a played answer; None if it has
+        none.
 
         Raises `UsageError` if that is too long to be sent.
         """

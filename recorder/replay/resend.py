@@ -2,11 +2,13 @@
 
 Rules of this file:
 
-* A request is what was recorded, byte for byte, but for its model if another one is wanted. The log has no keys: one is
-  put where the recorded client had its own. Other headers whose values were not kept are left out.
-* A request is known by its method, its target and its body. So what a session has already is told from the log alone,
-  whatever order it came in, and nothing has to be written down beside it.
-* What went out may have been paid for. It is asked again only if the answer says that nothing was done.
+* A request is what was recorded, byte for byte, but for its model if another one is wanted. The log
+  has no keys: one is put where the recorded client had its own. Other headers whose values were not
+  kept are left out.
+* A request is known by its method, its target and its body. So what a session has already is told
+  from the log alone, whatever order it came in, and nothing has to be written down beside it.
+* What went out may have been paid for. It is asked again only if the answer says that nothing was
+  done.
 """
 
 from __future__ import annotations
@@ -33,7 +35,16 @@ _KEYS: Mapping[str, str] = {
 
 _KEY_PARAMETER = f"key={REDACTED}"  # of Google's APIs, in a query
 _OF_THE_CONNECTION = frozenset(
-    {"connection", "content-encoding", "content-length", "expect", "host", "keep-alive", "te", "transfer-encoding"}
+    {
+        "connection",
+        "content-encoding",
+        "content-length",
+        "expect",
+        "host",
+        "keep-alive",
+        "te",
+        "transfer-encoding",
+    }
 )
 _OF_THE_SESSION = "x-recorder-session"
 
@@ -95,7 +106,11 @@ def resend_of(recording: Recording, model: str | None, routes: Routes) -> Resend
     for name, value in request.headers:
         if name.lower() in _KEYS:
             key_header = name
-        elif name.lower() not in _OF_THE_CONNECTION and name.lower() != _OF_THE_SESSION and REDACTED not in value:
+        elif (
+            name.lower() not in _OF_THE_CONNECTION
+            and name.lower() != _OF_THE_SESSION
+            and REDACTED not in value
+        ):
             headers.append((name, value))
     known = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in headers]
     if key_header is not None:
@@ -124,18 +139,24 @@ def identity_of(recording: Recording) -> Identity:
 
 
 def is_done(recording: Recording) -> bool:
-    """Return whether a request was answered, or may have been: it was on its way when the recorder ended."""
+    """Return whether a request was answered, or may have been: it was on its way when the recorder
+    ended.
+    """
     if recording.response is not None:
         return not is_refusal(recording.response.status)
     return recording.end is None or recording.end.outcome in ENDED_HERE
 
 
 def is_refusal(status: int) -> bool:
-    """Return whether an answer of this status is not one to the request: it may be another one later."""
+    """Return whether an answer of this status is not one to the request: it may be another one
+    later.
+    """
     return status in NOT_DONE or status >= 500
 
 
-def answered(wanted: Iterable[Resend], there: Iterable[Recording]) -> list[tuple[Recording, Recording]]:
+def answered(
+    wanted: Iterable[Resend], there: Iterable[Recording]
+) -> list[tuple[Recording, Recording]]:
     """Return pairs: what was recorded, and what a session has as an answer to the same request.
 
     Answers that broke off here are left out: that says nothing about a model.

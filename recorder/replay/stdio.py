@@ -2,11 +2,11 @@
 
 Rules of this file:
 
-* Each line of the client is a request, and what belongs to it its answer: what the format knows by a name of it (the
-  response with its id, reports of its progress), and every other line of the program up to the next line of the client.
-  Times count from the request on.
-* Lines are matched as requests over HTTP are (`recorder.replay.matching`); a response of the client, to a request of
-  the program, by its id alone. Ids in an answer are those of the client.
+* Each line of the client is a request, and what belongs to it its answer: what the format knows by
+  a name of it (the response with its id, reports of its progress), and every other line of the
+  program up to the next line of the client. Times count from the request on.
+* Lines are matched as requests over HTTP are (`recorder.replay.matching`); a response of the
+  client, to a request of the program, by its id alone. Ids in an answer are those of the client.
 * Pure, and never raises, whatever was recorded.
 """
 
@@ -32,7 +32,9 @@ class _Line(msgspec.Struct):
 
     t_ns: int
     raw: bytes
-    request: int  # the number of the line whose ids its answer has: its own, or that which the program asked back for
+    # the number of the line whose ids its answer has: its own, or that which the program asked back
+    # for
+    request: int
     answer: list[Piece] = []
 
 
@@ -60,7 +62,9 @@ class ProgramRun:
         return self._ends_first and not self._matcher.unused()
 
     def answer(self, line: bytes) -> Sequence[Piece] | Miss:
-        """Return what follows a line of the client, with its ids and the times since; or why nothing is known."""
+        """Return what follows a line of the client, with its ids and the times since; or why
+        nothing is known.
+        """
         request = self._run.request
         asked = MatchRequest(_POST, request.target, request.upstream, [], self._compared(line))
         found = self._matcher.match(asked)
@@ -69,7 +73,10 @@ class ProgramRun:
         id = found.recorded.exchange.exchange_id
         self._renumberings[id] = found.renumbered
         renumbering = self._renumberings.get(self._requests[id])
-        return [piece._replace(raw=_renumbered(renumbering, piece.raw)) for piece in found.recorded.pieces]
+        return [
+            piece._replace(raw=_renumbered(renumbering, piece.raw))
+            for piece in found.recorded.pieces
+        ]
 
     def _asked(self, run: Recording, lines: Sequence[_Line]) -> Iterator[Recording]:
         for number, line in enumerate(lines, 1):
@@ -96,7 +103,11 @@ class ProgramRun:
 
 def of_program(recordings: Sequence[Recording], name: str) -> list[Recording]:
     """Return the runs of a program."""
-    return [each for each in recordings if each.request.method == STDIO and each.request.upstream == name]
+    return [
+        each
+        for each in recordings
+        if each.request.method == STDIO and each.request.upstream == name
+    ]
 
 
 def _ended_first(run: Recording) -> bool:
@@ -117,9 +128,12 @@ class _Lines:
     def __init__(self, format: ProgramLines | None) -> None:
         self._format = format
         self._lines = [_Line(0, b"", 0)]  # the first one is for what came before them
-        self._waiting: dict[str, int] = {}  # by a name that what belongs to a line has: the number of that
-        self._last: dict[int, int] = {}  # by the number of a request: the last answer of the client in it
-        self._asked_back: dict[str, int] = {}  # by what counts of an answer of the client: the number of its request
+        # by a name that what belongs to a line has: the number of that
+        self._waiting: dict[str, int] = {}
+        # by the number of a request: the last answer of the client in it
+        self._last: dict[int, int] = {}
+        # by what counts of an answer of the client: the number of its request
+        self._asked_back: dict[str, int] = {}
 
     def of(self, run: Recording) -> list[_Line]:
         spoken = [(sent.t_ns, True, sent.raw) for sent in run.sent]

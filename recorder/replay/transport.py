@@ -1,14 +1,17 @@
-"""Replay: a transport that answers from recorded exchanges, byte for byte, at the times they came, and as they ended.
+"""Replay: a transport that answers from recorded exchanges, byte for byte, at the times they came,
+and as they ended.
 
 Rules of this file:
 
-* It never guesses: `recorder.replay.matching` chooses the answer of a request, and a miss is an error or goes to
-  another transport.
-* Bytes are the recorded ones but for client ids, which are the client's own (`recorder.replay.matching.client_ids`).
-* What was cut is cut again: the last piece of a response that broke off is followed by an `UpstreamError` with its
-  outcome, as from the real upstream.
+* It never guesses: `recorder.replay.matching` chooses the answer of a request, and a miss is an
+  error or goes to another transport.
+* Bytes are the recorded ones but for client ids, which are the client's own
+  (`recorder.replay.matching.client_ids`).
+* What was cut is cut again: the last piece of a response that broke off is followed by an
+  `UpstreamError` with its outcome, as from the real upstream.
 * It knows no HTTP library, only the seam (`recorder.proxy.http.messages`).
-* Waiting is its only I/O (`recorder.replay.pace`): on a clock that never suspends it runs without an event loop.
+* Waiting is its only I/O (`recorder.replay.pace`): on a clock that never suspends it runs without
+  an event loop.
 """
 
 from __future__ import annotations
@@ -44,13 +47,14 @@ T = TypeVar("T")
 MISS_HEADER = "x-recorder-miss"
 
 MISS_STATUS = 400
-"""Of the answer to a request that nothing answers. SDKs take it for final, and agents show what it says, Claude Code
-after it has asked without its beta features. At 404, 409, 422 and 5xx they ask again, for minutes, or blame the model:
-benchmarks/LABBOOK.md has the measurements."""
+"""Of the answer to a request that nothing answers. SDKs take it for final, and agents show what it
+says, Claude Code after it has asked without its beta features. At 404, 409, 422 and 5xx they ask
+again, for minutes, or blame the model: benchmarks/LABBOOK.md has the measurements."""
 
 INLINE_BYTES = 64 * 2**10
-"""The largest request body that is matched between two events of other streams: that takes two milliseconds at most,
-and five if nothing answers it. A larger one is matched in a thread: one of 60 MiB takes seconds."""
+"""The largest request body that is matched between two events of other streams: that takes two
+milliseconds at most, and five if nothing answers it. A larger one is matched in a thread: one of 60
+MiB takes seconds."""
 
 _TWO_LINE_ENDS = re.compile(rb"(?>\r\n|\n|\r){2}\Z")
 _PHRASES = {status.value: status.phrase for status in HTTPStatus}
@@ -74,12 +78,16 @@ class ReplayAnswer(NamedTuple):
 
 
 def answer(
-    recorded: Recording, after: int | None = None, *, reads: bool = True, hang_up: HangUp | None = None
+    recorded: Recording,
+    after: int | None = None,
+    *,
+    reads: bool = True,
+    hang_up: HangUp | None = None,
 ) -> ReplayAnswer:
     """Return a recorded exchange as an answer: in the reads that it arrived in, or frame by frame.
 
-    With `after`, only the events with a greater sequence number, the first of them at once. A turn that ended with its
-    connection has the Close frame of that.
+    With `after`, only the events with a greater sequence number, the first of them at once. A turn
+    that ended with its connection has the Close frame of that.
     """
     head = recorded.response
     if head is not None:
@@ -90,19 +98,29 @@ def answer(
     if failure is not None and hang_up is not None and hang_up.code is not None:
         failure.close = hang_up.code, hang_up.reason
     if after is None:
-        chunks = (_as_read(recorded) if reads else None) or [Chunk(piece.t_ns, piece.raw) for piece in recorded.pieces]
+        chunks = (_as_read(recorded) if reads else None) or [
+            Chunk(piece.t_ns, piece.raw) for piece in recorded.pieces
+        ]
         last_ns = chunks[-1].t_ns if chunks else recorded.head_ns
         return ReplayAnswer(head, recorded.head_ns, chunks, max(last_ns, recorded.end_ns), failure)
-    rest = [chunk for chunk, number in _numbered(recorded.pieces) if number is not None and number > after]
+    rest = [
+        chunk
+        for chunk, number in _numbered(recorded.pieces)
+        if number is not None and number > after
+    ]
     first_ns = rest[0].t_ns if rest else recorded.end_ns
     chunks = [Chunk(max(0, chunk.t_ns - first_ns), chunk.data) for chunk in rest]
     return ReplayAnswer(head, 0, chunks, max(0, recorded.end_ns - first_ns), failure)
 
 
 def _as_read(recorded: Recording) -> list[Chunk] | None:
-    """Return the body in the pieces that were read; `None` if those are unknown: it was coded, or not all kept."""
+    """Return the body in the pieces that were read; `None` if those are unknown: it was coded, or
+    not all kept.
+    """
     end = recorded.end
-    if end is None or ((end.coding is not None or end.undecoded is not None) and not recorded.is_coded):
+    if end is None or (
+        (end.coding is not None or end.undecoded is not None) and not recorded.is_coded
+    ):
         return None
     body = recorded.body
     ends = [0, *accumulate(size for _, size in recorded.reads)]
@@ -113,7 +131,8 @@ def _as_read(recorded: Recording) -> list[Chunk] | None:
 
 
 def _numbered(pieces: Sequence[Piece]) -> Iterator[tuple[Chunk, int | None]]:
-    """Yield pieces with the sequence number of their event; one without has that of the event before.
+    """Yield pieces with the sequence number of their event; one without has that of the event
+    before.
 
     An event in parts has its number on the last of them.
     """
@@ -158,8 +177,8 @@ def whole(status: int, body: bytes, headers: Sequence[Header] = ()) -> Response:
 class ReplayTransport:
     """Answers each request with the recorded exchange that matches it.
 
-    Where none does, `otherwise` answers: another transport, an error of that status that lists the recordings, or with
-    `None` a `NotFoundError` is raised.
+    Where none does, `otherwise` answers: another transport, an error of that status that lists the
+    recordings, or with `None` a `NotFoundError` is raised.
     """
 
     def __init__(
@@ -172,7 +191,9 @@ class ReplayTransport:
         clock: Clock = LOOP,
     ) -> None:
         if speed is not None and not 0 < speed < float("inf"):
-            raise ValueError(f"{speed} is not a speed: give a number over 0, or None for no pauses.")
+            raise ValueError(
+                f"{speed} is not a speed: give a number over 0, or None for no pauses."
+            )
         self.matcher, self.speed, self.clock = matcher, speed, clock
         self._otherwise, self._reads = otherwise, reads
 
@@ -191,7 +212,9 @@ class ReplayTransport:
         return await self.missed(request, found)
 
     async def find(self, request: messages.Request) -> Match | Miss:
-        """Return what the matcher says to a request: a recording, marked as used, or why there is none."""
+        """Return what the matcher says to a request: a recording, marked as used, or why there is
+        none.
+        """
         return await self._judged(request, self.matcher.match)
 
     async def replay(self, request: messages.Request, recorded: Recording) -> Response:
@@ -199,11 +222,16 @@ class ReplayTransport:
         return await self._replay(answer(recorded, reads=self._reads), Waiting(self.clock, request))
 
     async def note(self, request: messages.Request, how: Elsewhere, message: str) -> None:
-        """Note in the matcher that a request was answered elsewhere: it counts as a request nevertheless."""
+        """Note in the matcher that a request was answered elsewhere: it counts as a request
+        nevertheless.
+        """
         await self._judged(request, lambda query: self.matcher.note(query, how, message))
 
     async def _judged(self, request: messages.Request, judge: Callable[[MatchRequest], T]) -> T:
-        """Match a request; a large body in a thread, if there is an event loop. A coded body may be large."""
+        """Match a request; a large body in a thread, if there is an event loop.
+
+        A coded body may be large.
+        """
         body = await request.aread()
         is_large = len(body) > INLINE_BYTES or "content-encoding" in request.headers
         if is_large and isinstance(self.clock, LoopClock):
@@ -211,7 +239,9 @@ class ReplayTransport:
         return judge(match_request(request, body))
 
     async def _with_client_ids(self, found: Match) -> Recording:
-        """Return the exchange with the ids of the current client; a large one is edited in a thread."""
+        """Return the exchange with the ids of the current client; a large one is edited in a
+        thread.
+        """
         recorded, ids = found.recorded, found.client_ids
         if found.renumbered is not None:
             recorded = renumbered(recorded, found.renumbered)
@@ -229,7 +259,9 @@ class ReplayTransport:
         end, request = found.recorded.end, found.recorded.request
         if end is not None and end.gap_chunks:  # for users who allowed gaps
             what = f"{request.method} {request.target} (exchange {found.recorded.exchange.exchange_id})"
-            log.warning("the answer to %s has a gap: %d bytes of it were not kept", what, end.gap_bytes)
+            log.warning(
+                "the answer to %s has a gap: %d bytes of it were not kept", what, end.gap_bytes
+            )
         recorded = await self._with_client_ids(found)
         made = answer(recorded, found.after, reads=self._reads, hang_up=found.hang_up)
         response = await self._replay(made, waiting)
@@ -254,14 +286,18 @@ class ReplayTransport:
         return recorded_ns / 1e9 / self.speed if self.speed is not None else 0.0
 
     async def missed(self, request: messages.Request, miss: Miss) -> Response:
-        """Return the answer to a request that nothing recorded answers. Raises `NotFoundError` if that is wanted."""
+        """Return the answer to a request that nothing recorded answers.
+
+        Raises `NotFoundError` if that is wanted.
+        """
         if self._otherwise is None:
             raise NotFoundError(miss.message)
         if not isinstance(self._otherwise, int):
             return await self._otherwise.handle_async_request(request)
         missed = miss.request
         body = error_body(
-            *(missed.method, missed.target, missed.upstream, self._otherwise, miss.message), code="recording_not_found"
+            *(missed.method, missed.target, missed.upstream, self._otherwise, miss.message),
+            code="recording_not_found",
         )
         return whole(self._otherwise, body, [(MISS_HEADER, "1")])
 
@@ -289,11 +325,15 @@ def match_request(request: messages.Request, body: bytes) -> MatchRequest:
     target = redact_target(origin.target)
     # It names its upstream if it came through a proxy, or goes to a host of the public APIs.
     is_known = isinstance(request.extensions.get("recorder"), Origin) or request.url.host in HOSTS
-    return MatchRequest(request.method, target, origin.upstream, headers, body, upstream_is_known=is_known)
+    return MatchRequest(
+        request.method, target, origin.upstream, headers, body, upstream_is_known=is_known
+    )
 
 
 def origin_of(request: messages.Request) -> Origin:
-    """Return the request as it was before it was forwarded; if it came through no proxy, as it would have been."""
+    """Return the request as it was before it was forwarded; if it came through no proxy, as it
+    would have been.
+    """
     origin = request.extensions.get("recorder")
     if isinstance(origin, Origin):
         return origin

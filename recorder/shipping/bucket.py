@@ -4,9 +4,9 @@ Rules of this file:
 
 * An object is written whole, if there is none of its name (`If-None-Match: *`), and never changes.
 * Nothing here waits for a store that is away: whoever calls repeats the call.
-* obstore is the library. It has the conditional PUT of S3, of Google's and Azure's stores and of folders in one
-  package without others; fsspec has it for some, with a tree of packages for each. DuckDB, which writes archives,
-  neither writes on a condition nor deletes.
+* obstore is the library. It has the conditional PUT of S3, of Google's and Azure's stores and of
+  folders in one package without others; fsspec has it for some, with a tree of packages for each.
+  DuckDB, which writes archives, neither writes on a condition nor deletes.
 """
 
 from __future__ import annotations
@@ -31,7 +31,9 @@ EXTRA = "ship"
 FOLDER = "file"
 SCHEMES = ("s3", "gs", "az")
 TIMEOUT_S = 30  # for a segment of 16 MiB: slower lines are not for streams
-RETRIES = 2  # within a call, in some tenths of a second: busy stores refuse now and then. Whoever calls repeats it then
+# within a call, in some tenths of a second: busy stores refuse now and then. Whoever calls repeats
+# it then
+RETRIES = 2
 
 _OTHERS = re.compile(r"[^A-Za-z0-9._-]+")
 
@@ -49,13 +51,17 @@ class Prefix(NamedTuple):
 
     @property
     def journal_root(self) -> Path:
-        """Return the folder of the journals on this machine whose segments go there, and nowhere else."""
+        """Return the folder of the journals on this machine whose segments go there, and nowhere
+        else.
+        """
         name = _OTHERS.sub("-", self.url).strip("-")
         return edges_root() / f"{name[:80]}-{sha256(self.url.encode()).hexdigest()[:8]}"
 
 
 def edges_root() -> Path:
-    """Return the folder that has a folder of journals for each prefix to which this machine has shipped."""
+    """Return the folder that has a folder of journals for each prefix to which this machine has
+    shipped.
+    """
     return user_data_path("recorder", appauthor=False) / "edges"
 
 
@@ -66,7 +72,9 @@ def parse_prefix(text: str) -> Prefix:
         return Prefix(f"{FOLDER}://{Path(parts.path).expanduser().absolute()}")
     if parts.scheme in SCHEMES and parts.netloc and not parts.query:
         return Prefix(text.rstrip("/"))
-    raise UsageError(f"{text!r} is not a place for segments: give s3://, gs:// or az://BUCKET/PREFIX, or file:FOLDER.")
+    raise UsageError(
+        f"{text!r} is not a place for segments: give s3://, gs:// or az://BUCKET/PREFIX, or file:FOLDER."
+    )
 
 
 class StoredObject(NamedTuple):
@@ -78,10 +86,16 @@ class StoredObject(NamedTuple):
 
 
 class Bucket:
-    """The objects of one place. Its methods raise `BucketError` when the store is away, or refuses."""
+    """The objects of one place.
+
+    Its methods raise `BucketError` when the store is away, or refuses.
+    """
 
     def __init__(self, prefix: Prefix, command: str) -> None:
-        """Raise `UsageError` if the extra is not installed, which `command` needs. Nothing is connected to."""
+        """Raise `UsageError` if the extra is not installed, which `command` needs.
+
+        Nothing is connected to.
+        """
         self.url, self._folder = prefix.url, prefix.folder
         try:
             import obstore
@@ -99,12 +113,16 @@ class Bucket:
         if self._folder is not None:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             return LocalStore(prefix=self._folder, automatic_cleanup=True)
-        # Plain HTTP is for a server that the user named in the environment; the public ones are asked over TLS.
+        # Plain HTTP is for a server that the user named in the environment; the public ones are
+        # asked over TLS.
         options: Any = {"allow_http": True, "timeout": f"{TIMEOUT_S}s", "connect_timeout": "5s"}
         return from_url(self.url, client_options=options, retry_config={"max_retries": RETRIES})
 
     def put(self, name: str, data: bytes) -> bool:
-        """Write an object, durably. Return whether it is new: else there is one of this name, and it stays as it is."""
+        """Write an object, durably.
+
+        Return whether it is new: else there is one of this name, and it stays as it is.
+        """
         from obstore.exceptions import AlreadyExistsError
 
         with self._translated():
@@ -126,11 +144,16 @@ class Bucket:
         with self._translated():
             for page in self._library.list(self._store):
                 for each in page:
-                    found.append(StoredObject(each["path"], each["size"], each["last_modified"].timestamp()))
+                    found.append(
+                        StoredObject(each["path"], each["size"], each["last_modified"].timestamp())
+                    )
         return found
 
     def delete(self, names: Sequence[str]) -> None:
-        """Delete objects. One that is gone already is not an error, but may be the end of the call."""
+        """Delete objects.
+
+        One that is gone already is not an error, but may be the end of the call.
+        """
         with self._translated(), suppress(FileNotFoundError):
             if names:
                 self._library.delete(self._store, list(names))

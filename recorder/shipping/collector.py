@@ -1,15 +1,18 @@
 """Bucket → store: the segments of each recorder, in order, each once.
 
-A collector makes the journal of a recorder again in a folder of its own, segment by segment, and has an ingester read
-it: what holds for a journal holds for this one. The place in the log says what of it is needed, so segments from before
-it are deleted, and another collector that takes over begins there. Records of open exchanges that are carried over go
-into the bucket too, before the place is committed that needs them.
+A collector makes the journal of a recorder again in a folder of its own, segment by segment, and
+has an ingester read it: what holds for a journal holds for this one. The place in the log says what
+of it is needed, so segments from before it are deleted, and another collector that takes over
+begins there. Records of open exchanges that are carried over go into the bucket too, before the
+place is committed that needs them.
 
 Rules of this file:
 
 * The folder is a copy of what the bucket has. It is emptied before anything is put into it.
-* A segment that cannot be taken stays, and so do those after it: nothing is skipped. Other recorders go on.
-* A recorder of which nothing comes is let go: then it costs no request. If nothing is open, its segments are deleted.
+* A segment that cannot be taken stays, and so do those after it: nothing is skipped. Other
+  recorders go on.
+* A recorder of which nothing comes is let go: then it costs no request. If nothing is open, its
+  segments are deleted.
 * Whatever fails, the next look goes on from what is in the log.
 """
 
@@ -30,7 +33,15 @@ from recorder.errors import BucketError, RecorderError, StoreError
 from recorder.ingest.ingester import Ingester
 from recorder.journal.format import START, Position
 from recorder.journal.locks import claimed
-from recorder.journal.reader import INGESTER_LOCK, PARTIAL, SUFFIX, carried_path, is_journal, remove, segment_name
+from recorder.journal.reader import (
+    INGESTER_LOCK,
+    PARTIAL,
+    SUFFIX,
+    carried_path,
+    is_journal,
+    remove,
+    segment_name,
+)
 from recorder.shipping.bucket import Bucket
 from recorder.shipping.lease import Leases
 from recorder.shipping.segments import END, Segment, Shipped, by_recorder, in_order
@@ -41,17 +52,24 @@ from recorder.wire.redaction.bodies import BY_SHAPE, Redactor
 
 log = logging.getLogger(__name__)
 
-CARRY_SEGMENTS = 16  # an edge ends a segment each second: a quarter of a minute is read again after a restart
+# an edge ends a segment each second: a quarter of a minute is read again after a restart
+CARRY_SEGMENTS = 16
 Fetched = tuple[Segment, bytes]
 
-THREADS = 16  # that ask the bucket: an answer takes some tens of milliseconds, and edges want several a second each
-FETCH_BYTES = 8 * 2**20  # of one recorder in one look, or one segment: 256 MiB in all threads, then the others come
+# that ask the bucket: an answer takes some tens of milliseconds, and edges want several a second
+# each
+THREADS = 16
+# of one recorder in one look, or one segment: 256 MiB in all threads, then the others come
+FETCH_BYTES = 8 * 2**20
 FETCH_SEGMENTS = 8  # the same in numbers: a look takes seconds, or leases run out meanwhile
-LATER_S = 2.0  # after a recorder could not be begun: the store refused, or a collector here has not let go of it
+# after a recorder could not be begun: the store refused, or a collector here has not let go of it
+LATER_S = 2.0
 TAKEN_AT_ONCE = 4  # leases in one look: several collectors that begin together share the recorders
 QUIET_S = 30.0  # without a segment: by then a recorder has nothing open, or a model thinks
-GONE_S = 7 * 86400.0  # without a segment: longer than a laptop is off whose journal has the rest of a stream
-AGAIN_S = 60.0  # after what cannot be taken: an upgrade or a person may help, and nothing else is kept waiting
+# without a segment: longer than a laptop is off whose journal has the rest of a stream
+GONE_S = 7 * 86400.0
+# after what cannot be taken: an upgrade or a person may help, and nothing else is kept waiting
+AGAIN_S = 60.0
 
 
 def clean(root: Path) -> None:
@@ -77,8 +95,9 @@ class Collector:
         status: Status | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`root` is the folder for journals. `keep` gets the segments that are deleted from the bucket. `status` is
-        kept up to date.
+        """`root` is the folder for journals.
+
+        `keep` gets the segments that are deleted from the bucket. `status` is kept up to date.
         """
         self._bucket, self._root, self._pause, self._clock = bucket, root, pause, clock
         me = f"{platform.node()} {os.getpid()} {secrets.token_hex(8)}"
@@ -95,8 +114,8 @@ class Collector:
     def step(self) -> bool:
         """Look at the bucket once, and ingest what there is. Return whether there was something.
 
-        Raise `StoreError` or `Stopped` when the database refuses for good, or the pause says so: then this collector is
-        of no use any more.
+        Raise `StoreError` or `Stopped` when the database refuses for good, or the pause says so:
+        then this collector is of no use any more.
         """
         try:
             found = by_recorder(self._bucket.list())
@@ -143,8 +162,12 @@ class Collector:
             return False
         return quiet.has_ended or not _is_gone(shipped)
 
-    def _is_over(self, recorder_id: str, shipped: Shipped, collection: _Collection, has_news: bool) -> bool:
-        """Return whether nothing has come of a recorder for long; then what it has open may be ended."""
+    def _is_over(
+        self, recorder_id: str, shipped: Shipped, collection: _Collection, has_news: bool
+    ) -> bool:
+        """Return whether nothing has come of a recorder for long; then what it has open may be
+        ended.
+        """
         now_s = self._clock()
         if has_news:
             collection.news_s = now_s
@@ -152,13 +175,18 @@ class Collector:
             return False
         is_gone = _is_gone(shipped)
         if is_gone:
-            log.error("recorder %s is gone: what it had open ends where the log has it", recorder_id)
+            log.error(
+                "recorder %s is gone: what it had open ends where the log has it", recorder_id
+            )
         if collection.rest(is_gone=is_gone):
             self._quiet[recorder_id] = _Quiet(shipped.newest, is_gone)
         return True
 
     def _fetch(self, recorder_id: str, shipped: Shipped) -> list[Fetched] | None:
-        """Return segments that are next of one recorder; None if its lease is not to be had. In a thread."""
+        """Return segments that are next of one recorder; None if its lease is not to be had.
+
+        In a thread.
+        """
         if not self._leases.hold(recorder_id, shipped):
             return None
         collection = self._held.get(recorder_id)
@@ -186,8 +214,13 @@ class Collector:
             is_there = self._drop(recorder_id, releases=is_there)
         self._threads.shutdown()
 
-    def _collect(self, recorder_id: str, shipped: Shipped, fetching: Future[list[Fetched] | None]) -> bool:
-        """Take what was fetched of one recorder, if it is for this collector. Return whether there was something."""
+    def _collect(
+        self, recorder_id: str, shipped: Shipped, fetching: Future[list[Fetched] | None]
+    ) -> bool:
+        """Take what was fetched of one recorder, if it is for this collector.
+
+        Return whether there was something.
+        """
         try:
             fetched = fetching.result()
             if fetched is None:
@@ -202,7 +235,9 @@ class Collector:
                 self._begin(recorder_id, shipped)
                 return True
             collection.take(fetched, shipped)
-            is_over = collection.has_finished or self._is_over(recorder_id, shipped, collection, bool(fetched))
+            is_over = collection.has_finished or self._is_over(
+                recorder_id, shipped, collection, bool(fetched)
+            )
             self._outdated += collection.outdated(shipped)
             self.status.segments += len(fetched)
             self.status.size_bytes += sum(len(data) for _, data in fetched)
@@ -218,9 +253,12 @@ class Collector:
             self._complain(error)
             if recorder_id not in self._held:
                 self._not_before[recorder_id] = self._clock() + LATER_S
-        except Exception as error:  # what is wrong with one recorder must not keep others from being collected
+        except Exception as error:
+            # what is wrong with one recorder must not keep others from being collected
             is_ours = not isinstance(error, RecorderError)
-            log.error("the segments of %s stay where they are: %s", recorder_id, error, exc_info=is_ours)
+            log.error(
+                "the segments of %s stay where they are: %s", recorder_id, error, exc_info=is_ours
+            )
             self.status.problems[recorder_id] = str(error)
             self._not_before[recorder_id] = self._clock() + AGAIN_S
             self._drop(recorder_id)
@@ -248,7 +286,9 @@ class Collector:
         return False
 
     def _weigh(self, found: dict[str, Shipped]) -> None:
-        """Note what waits: segments of recorders that this collector has, and of those that nobody has taken."""
+        """Note what waits: segments of recorders that this collector has, and of those that nobody
+        has taken.
+        """
         waiting: list[Segment] = []
         for recorder_id, shipped in found.items():
             collection = self._held.get(recorder_id)
@@ -303,7 +343,10 @@ class _Collection:
         self.has_finished = False
 
     def begin(self, shipped: Shipped) -> None:
-        """Make the folder, and begin where the log is. Raise `BucketError` if that cannot be read."""
+        """Make the folder, and begin where the log is.
+
+        Raise `BucketError` if that cannot be read.
+        """
         self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._is_mine = self._claim.enter_context(claimed(self._directory))
         if not self._is_mine:
@@ -319,7 +362,11 @@ class _Collection:
             carried.write_bytes(self._bucket.get(self._object(carried)))
         self._newest = place.segment - 1
         self._ingester = Ingester(
-            self._store, self._directory, carry_segments=CARRY_SEGMENTS, carried=self._put_carried, **self._options
+            self._store,
+            self._directory,
+            carry_segments=CARRY_SEGMENTS,
+            carried=self._put_carried,
+            **self._options,
         )
 
     def left(self, segments: Iterable[Segment]) -> list[Segment]:
@@ -327,7 +374,10 @@ class _Collection:
         return [each for each in segments if each.number > self._newest]
 
     def fetch(self, shipped: Shipped) -> list[Fetched]:
-        """Return the next segments. Those before one that cannot be taken are returned without it. In a thread."""
+        """Return the next segments.
+
+        Those before one that cannot be taken are returned without it. In a thread.
+        """
         fetched: list[Fetched] = []
         left_bytes = FETCH_BYTES
         for segment in self.left(shipped.segments)[:FETCH_SEGMENTS]:
@@ -364,14 +414,15 @@ class _Collection:
             return []
         place = self._ingester.place
         names = [each.object.name for each in shipped.segments if each.number < place.segment]
-        # Not what is after it: a collector that was thought dead may have put that, and the log may be there.
+        # Not what is after it: a collector that was thought dead may have put that, and the log may
+        # be there.
         current = in_order(self._object(carried_path(self._directory, place)))
         names += [name for name in shipped.carried if in_order(name) < current]
         return [*names, *shipped.leases[:-1]]
 
     def rest(self, *, is_gone: bool) -> bool:
-        """Return whether segments are needed although nothing comes: for what is open, and for its rest if a recorder
-        that `is_gone` comes back after all.
+        """Return whether segments are needed although nothing comes: for what is open, and for its
+        rest if a recorder that `is_gone` comes back after all.
         """
         assert self._ingester is not None
         if is_gone:
@@ -386,10 +437,16 @@ class _Collection:
         self._claim.close()
 
     def _finish(self, shipped: Shipped) -> None:
-        """End what is open: nothing follows. Its place in the log goes after the segments, which it says are done."""
+        """End what is open: nothing follows.
+
+        Its place in the log goes after the segments, which it says are done.
+        """
         assert self._ingester is not None
         self._ingester.end()
-        segments, end = [each.object.name for each in shipped.segments], f"{self._recorder_id}/{END}"
+        segments, end = (
+            [each.object.name for each in shipped.segments],
+            f"{self._recorder_id}/{END}",
+        )
         if self._keep is not None:
             for name in [*segments, end]:  # with its end it can be collected again
                 self._keep.put(name, self._bucket.get(name))

@@ -1,11 +1,12 @@
 """Which of several collectors takes the segments of a recorder.
 
-A lease is an object that can be made once: `lease-000007`. Whoever makes the next number holds it, and deletes the one
-before: by that a holder keeps its lease, and another takes one that has run out. A lease has run out when its number
-has not changed for `LEASE_S` by the clock of who watches: no two clocks are compared, and a collector that died stops
-making numbers.
+A lease is an object that can be made once: `lease-000007`. Whoever makes the next number holds it,
+and deletes the one before: by that a holder keeps its lease, and another takes one that has run
+out. A lease has run out when its number has not changed for `LEASE_S` by the clock of who watches:
+no two clocks are compared, and a collector that died stops making numbers.
 
-Leases save work, and are not what makes ingest safe: two who ingest the same segments write the same rows, once.
+Leases save work, and are not what makes ingest safe: two who ingest the same segments write the
+same rows, once.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ from typing import NamedTuple
 from recorder.shipping.bucket import Bucket
 from recorder.shipping.segments import LEASE, Shipped
 
-LEASE_S = 20.0  # a look takes a few seconds, of a slow store some more; for so long nobody takes what a dead one had
+# a look takes a few seconds, of a slow store some more; for so long nobody takes what a dead one
+# had
+LEASE_S = 20.0
 RENEW_S = LEASE_S / 4
 
 
@@ -31,7 +34,8 @@ class Leases:
     def __init__(self, bucket: Bucket, me: str, clock: Callable[[], float]) -> None:
         self._bucket, self._me, self._clock = bucket, me.encode(), clock
         self._held: dict[str, _Seen] = {}
-        self._tried: dict[str, int] = {}  # numbers that were made, or may have been: an answer may have been lost
+        # numbers that were made, or may have been: an answer may have been lost
+        self._tried: dict[str, int] = {}
         self._seen: dict[str, _Seen] = {}
 
     def may_be_had(self, recorder_id: str, shipped: Shipped) -> bool:
@@ -40,12 +44,16 @@ class Leases:
         seen = self._seen.get(recorder_id)
         if seen is None or seen.number != number:
             self._seen[recorder_id] = seen = _Seen(number, now_s)
-        return number == 0 or now_s - seen.since_s > LEASE_S or self._tried.get(recorder_id) == number
+        return (
+            number == 0 or now_s - seen.since_s > LEASE_S or self._tried.get(recorder_id) == number
+        )
 
     def hold(self, recorder_id: str, shipped: Shipped) -> bool:
-        """Return whether this collector has the lease now: it keeps it, or takes one that is free or has run out.
+        """Return whether this collector has the lease now: it keeps it, or takes one that is free
+        or has run out.
 
-        `shipped` is what the bucket had a moment ago. Raise `BucketError`; then the lease may be taken or not.
+        `shipped` is what the bucket had a moment ago. Raise `BucketError`; then the lease may be
+        taken or not.
         """
         now_s = self._clock()
         held = self._held.get(recorder_id)
@@ -54,7 +62,9 @@ class Leases:
             return True
         is_tried = self._tried.get(recorder_id) == shipped.lease and shipped.lease > 0
         if is_held or (
-            self._is_ours(recorder_id, shipped.lease) if is_tried else self.may_be_had(recorder_id, shipped)
+            self._is_ours(recorder_id, shipped.lease)
+            if is_tried
+            else self.may_be_had(recorder_id, shipped)
         ):
             return self._take(recorder_id, shipped, now_s)
         self._held.pop(recorder_id, None)
@@ -65,16 +75,24 @@ class Leases:
         self._tried.pop(recorder_id, None)
         held = self._held.pop(recorder_id, None)
         if held is not None:
-            # The one before may be there still. In this order: a name that is gone may end the call.
-            self._bucket.delete([_name(recorder_id, held.number), _name(recorder_id, held.number - 1)])
+            # The one before may be there still. In this order: a name that is gone may end the
+            # call.
+            self._bucket.delete(
+                [_name(recorder_id, held.number), _name(recorder_id, held.number - 1)]
+            )
 
     def _is_ours(self, recorder_id: str, number: int) -> bool:
         """Return whether a number is one that was made here, whatever the store answered."""
-        return self._tried.get(recorder_id) == number and self._bucket.get(_name(recorder_id, number)) == self._me
+        return (
+            self._tried.get(recorder_id) == number
+            and self._bucket.get(_name(recorder_id, number)) == self._me
+        )
 
     def _take(self, recorder_id: str, shipped: Shipped, now_s: float) -> bool:
         number = self._tried[recorder_id] = shipped.lease + 1
-        if not self._bucket.put(_name(recorder_id, number), self._me) and not self._is_ours(recorder_id, number):
+        if not self._bucket.put(_name(recorder_id, number), self._me) and not self._is_ours(
+            recorder_id, number
+        ):
             self._held.pop(recorder_id, None)
             return False
         self._held[recorder_id] = _Seen(number, now_s)

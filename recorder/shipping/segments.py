@@ -7,7 +7,8 @@
 | `RECORDER/carried-SEGMENT-OFFSET` | the records of exchanges that are open at that place, of a collector |
 | `RECORDER/lease-000001` | see `recorder.shipping.lease` |
 
-The checksum is in the name, so that it holds in every store, and another content would be another object.
+The checksum is in the name, so that it holds in every store, and another content would be another
+object.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ from recorder.shipping.bucket import StoredObject
 
 END = "end"
 LEASE = "lease-"
-SEGMENT_LIMIT_BYTES = 64 * 2**20  # a segment has 16 MiB, and the record with which it is full one of 16 MiB
+# a segment has 16 MiB, and the record with which it is full one of 16 MiB
+SEGMENT_LIMIT_BYTES = 64 * 2**20
 
 _NAME = re.compile(
     rf"(?P<recorder>[\w-]{{1,64}})/"
@@ -54,9 +56,13 @@ class Segment(NamedTuple):
             raise UnreadableSegmentError(f"{self.object.name} is too long for a segment.")
 
     def check(self, data: bytes) -> None:
-        """Raise `UnreadableSegmentError` if this is not the segment that was shipped, or one of another version."""
+        """Raise `UnreadableSegmentError` if this is not the segment that was shipped, or one of
+        another version.
+        """
         if sha256(data).hexdigest() != self.sha256:
-            raise UnreadableSegmentError(f"{self.object.name} is not what was shipped: its checksum differs.")
+            raise UnreadableSegmentError(
+                f"{self.object.name} is not what was shipped: its checksum differs."
+            )
         if data[: len(MAGIC)] not in READABLE:
             raise UnreadableSegmentError(
                 f"{self.object.name} was written by another version of recorder: upgrade this collector."
@@ -84,7 +90,10 @@ class Shipped(msgspec.Struct):
 
 
 def by_recorder(objects: Iterable[StoredObject]) -> dict[str, Shipped]:
-    """Return what a bucket has, by recorder, segments in order. Objects of other names are not looked at."""
+    """Return what a bucket has, by recorder, segments in order.
+
+    Objects of other names are not looked at.
+    """
     found: dict[str, Shipped] = {}
     for each in objects:
         name = _NAME.fullmatch(each.name)
@@ -107,7 +116,9 @@ def by_recorder(objects: Iterable[StoredObject]) -> dict[str, Shipped]:
 
 
 def in_order(name: str) -> tuple[int, str]:
-    """Return what sorts leases, and carried records, by their numbers: these may outgrow their zeros in some weeks."""
+    """Return what sorts leases, and carried records, by their numbers: these may outgrow their
+    zeros in some weeks.
+    """
     return len(name), name
 
 

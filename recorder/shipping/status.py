@@ -13,7 +13,9 @@ STATUS = "status"
 
 
 def collected_root(journal_root: Path) -> Path:
-    """Return the folder in which collectors on this machine make journals again, beside those of its recorders."""
+    """Return the folder in which collectors on this machine make journals again, beside those of
+    its recorders.
+    """
     return journal_root.with_name(f"{journal_root.name}.collected")
 
 
@@ -22,7 +24,8 @@ class Status(msgspec.Struct):
 
     url: str
     recorders: int = 0  # whose segments it takes
-    waiting: int = 0  # segments that are not in the log, of those recorders and of some that nobody has taken
+    # segments that are not in the log, of those recorders and of some that nobody has taken
+    waiting: int = 0
     oldest_s: float | None = None  # when the oldest of them was put into the bucket
     segments: int = 0
     size_bytes: int = 0

@@ -1,8 +1,8 @@
 """`create_async_engine` of SQLAlchemy, without the ORM.
 
-`sqlalchemy.ext.asyncio` loads the ORM for its sessions, which takes a fifth of the start of a command. Its module
-`engine` needs nothing of that, so it is loaded with an empty package around it, which is taken away again: whoever
-imports the package later gets all of it, with this same module.
+`sqlalchemy.ext.asyncio` loads the ORM for its sessions, which takes a fifth of the start of a
+command. Its module `engine` needs nothing of that, so it is loaded with an empty package around it,
+which is taken away again: whoever imports the package later gets all of it, with this same module.
 """
 
 from __future__ import annotations

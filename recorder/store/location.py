@@ -1,4 +1,6 @@
-"""The place of a database: the URL for the value of `--db`, the name to print, the paths that belong to it."""
+"""The place of a database: the URL for the value of `--db`, the name to print, the paths that
+belong to it.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +13,11 @@ from sqlalchemy.exc import ArgumentError
 from recorder.errors import UsageError
 from recorder.store.engine import address_of, engine_name, no_such_engine
 
-ARCHIVE = "ducklake"  # how the URL of an archive begins (`recorder.archive.place`): it is not a path
+# how the URL of an archive begins (`recorder.archive.place`): it is not a path
+ARCHIVE = "ducklake"
 VARIABLE = "RECORDER_DB"
-"""The environment variable with the value of `--db`. Processes of recorder's own get the URL in it: it may have a
-password, and all users of a machine see the arguments of its processes."""
+"""The environment variable with the value of `--db`. Processes of recorder's own get the URL in it:
+it may have a password, and all users of a machine see the arguments of its processes."""
 
 
 def default_url() -> URL:
@@ -23,9 +26,11 @@ def default_url() -> URL:
 
 
 def database_url(value: str | Path | URL) -> URL:
-    """Return the URL of a database, from a path or a URL of SQLAlchemy: of a file, its path is absolute.
+    """Return the URL of a database, from a path or a URL of SQLAlchemy: of a file, its path is
+    absolute.
 
-    Raise `UsageError` for an engine that recorder does not have, and for a URL that names no database.
+    Raise `UsageError` for an engine that recorder does not have, and for a URL that names no
+    database.
     """
     if isinstance(value, str) and "://" in value:
         try:
@@ -46,7 +51,10 @@ def chosen_url(database: str | None) -> URL:
 
 
 def database_path(url: URL) -> Path:
-    """Return the file of a URL that `database_url` made. Raise `UsageError` if the database is not a file."""
+    """Return the file of a URL that `database_url` made.
+
+    Raise `UsageError` if the database is not a file.
+    """
     return address_of(url).path(url)
 
 

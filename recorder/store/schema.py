@@ -2,19 +2,21 @@
 
 Rules of this file:
 
-* The columns of a table of the log are the fields of its struct in `recorder.model.events`, in order; those of a
-  projection are the fields of its row.
-* `session_id` comes first in every key: a session is the unit of distribution, and nothing is unique across sessions.
-* Types are uuid, text, bigint, double precision and bytea on PostgreSQL, TEXT, INTEGER, REAL and BLOB in STRICT tables
-  on SQLite.
-* In a file `exchanges` and `events` are views over compact tables (`recorder.store.sqlite.tables`). Whoever reads them
-  need not know.
-* The guards only prove what the writer already does (`INSERT … ON CONFLICT DO NOTHING`, positions in order): on an
-  engine without triggers the log is the same. Projections have none: they are written again when they are in doubt.
+* The columns of a table of the log are the fields of its struct in `recorder.model.events`, in
+  order; those of a projection are the fields of its row.
+* `session_id` comes first in every key: a session is the unit of distribution, and nothing is
+  unique across sessions.
+* Types are uuid, text, bigint, double precision and bytea on PostgreSQL, TEXT, INTEGER, REAL and
+  BLOB in STRICT tables on SQLite.
+* In a file `exchanges` and `events` are views over compact tables (`recorder.store.sqlite.tables`).
+  Whoever reads them need not know.
+* The guards only prove what the writer already does (`INSERT … ON CONFLICT DO NOTHING`, positions
+  in order): on an engine without triggers the log is the same. Projections have none: they are
+  written again when they are in doubt.
 * A tombstone is the permit to delete its session, and nothing of that session is taken any more.
 
-`migrations/` has the tables as they were when a revision was written, and never imports this; a test holds the two
-against each other.
+`migrations/` has the tables as they were when a revision was written, and never imports this; a
+test holds the two against each other.
 """
 
 from __future__ import annotations
@@ -75,12 +77,17 @@ _TYPES: Mapping[Any, TypeEngine[Any]] = {int: INTEGER, bool: INTEGER, float: DOU
 
 def _columns(row: type[msgspec.Struct], key: Collection[str]) -> list[Column[Any]]:
     """Return the columns for the fields of a struct. A `Literal` is text, a flag 0 or 1."""
-    return [_column(field.name, field.type, field.name in key) for field in msgspec.structs.fields(row)]
+    return [
+        _column(field.name, field.type, field.name in key) for field in msgspec.structs.fields(row)
+    ]
 
 
 def _column(name: str, type: Any, is_key: bool) -> Column[Any]:
     types = set(get_args(type)) or {type}
-    kind = next((column for python, column in _TYPES.items() if python in types), ID if name in _IDS else TEXT)
+    kind = next(
+        (column for python, column in _TYPES.items() if python in types),
+        ID if name in _IDS else TEXT,
+    )
     return Column(name, kind, primary_key=is_key, nullable=NoneType in types)
 
 
@@ -96,8 +103,9 @@ sessions = Table(
     Index("sessions_name", "name"),
     sqlite_strict=True,
 )
-# A file goes through all sessions by it, with the newest first: of those asked for in an order, with a limit, it works
-# out the other columns only of a session that is among the first so far. A server does so when it has sorted them.
+# A file goes through all sessions by it, with the newest first: of those asked for in an order,
+# with a limit, it works out the other columns only of a session that is among the first so far. A
+# server does so when it has sorted them.
 Index(
     "sessions_newest",
     sessions.c.session_id.desc(),
@@ -113,7 +121,8 @@ exchanges = Table(
     Index("exchanges_exchange_id", "exchange_id"),
 )
 
-# Without a key to `exchanges`, which would take more than the insert itself: the writer looks, once for a batch.
+# Without a key to `exchanges`, which would take more than the insert itself: the writer looks, once
+# for a batch.
 events = Table("events", metadata, *_columns(Event, ["session_id", "exchange_id", "pos"]))
 
 # One entry for each exchange that is over: how it ended, without a look at its other events.
@@ -129,9 +138,9 @@ tombstones = _table(
     last_hash=bytes | None,
 )
 
-# How far each journal is in the log. The rows of `prices` and `export_cursors` change too, and of no other table.
-# `seen_ns` is by the clock of the server, and not there in a file: locks tell whether a recorder lives whose journal is
-# on this machine.
+# How far each journal is in the log. The rows of `prices` and `export_cursors` change too, and of
+# no other table. `seen_ns` is by the clock of the server, and not there in a file: locks tell
+# whether a recorder lives whose journal is on this machine.
 ingest_offsets = _table(
     "ingest_offsets",
     ["recorder_id"],
@@ -154,7 +163,9 @@ ENDED = "the exchange has ended: only a note may follow"
 
 # The tables of the projections, by the projection's name.
 tables_of = {
-    projection.name: Table(projection.table, metadata, *_columns(projection.row, projection.key), sqlite_strict=True)
+    projection.name: Table(
+        projection.table, metadata, *_columns(projection.row, projection.key), sqlite_strict=True
+    )
     for projection in PROJECTIONS
 }
 
@@ -166,9 +177,12 @@ def view_of(name: str, columns: str) -> TableClause:
 
 
 # Exchanges without projections, because their fold raised.
-dead_letters = _table("dead_letters", ["session_id", "exchange_id"], session_id=str, exchange_id=str, reason=str)
+dead_letters = _table(
+    "dead_letters", ["session_id", "exchange_id"], session_id=str, exchange_id=str, reason=str
+)
 
-# A row means that a rebuild is due or under way, and up to which exchange it has come; '' is the beginning.
+# A row means that a rebuild is due or under way, and up to which exchange it has come; '' is the
+# beginning.
 rebuilds = Table(
     "rebuilds",
     metadata,
@@ -185,7 +199,8 @@ REBUILD_FROM_THE_BEGINNING = (
     f"INSERT INTO rebuilds (name, session_id, exchange_id) VALUES ('{REBUILD}', '{BEFORE_ALL}', '{BEFORE_ALL}')",
 )
 
-# Also true if a recorder of an older version has just written an exchange without newer projections.
+# Also true if a recorder of an older version has just written an exchange without newer
+# projections.
 REBUILD_IS_DUE = f"""SELECT EXISTS (SELECT 1 FROM rebuilds) OR EXISTS (
     SELECT 1 FROM (
         SELECT x.session_id, x.exchange_id FROM exchanges AS x WHERE EXISTS (
@@ -201,13 +216,15 @@ REBUILD_IS_DUE = f"""SELECT EXISTS (SELECT 1 FROM rebuilds) OR EXISTS (
 )"""
 STALE = "The projections are not up to date: run `recorder db rebuild`."
 
-# What providers charge, and since when: no event says it, so no rebuild makes it and no purge deletes it.
+# What providers charge, and since when: no event says it, so no rebuild makes it and no purge
+# deletes it.
 prices = Table("prices", metadata, *_columns(PriceRow, PRICE_KEY), sqlite_strict=True)
 
-# When a target of exports took the spans and the metrics of an exchange: a row for each exchange, because they end, and
-# are imported, in any order. The target is a URL without secrets; spans are sent in several forms, metrics in one, so
-# any row of the target may have them. `tool_items` is a JSON array: the calls of the response, by their item, whose
-# spans it took, with whichever exchange brought the result.
+# When a target of exports took the spans and the metrics of an exchange: a row for each exchange,
+# because they end, and are imported, in any order. The target is a URL without secrets; spans are
+# sent in several forms, metrics in one, so any row of the target may have them. `tool_items` is a
+# JSON array: the calls of the response, by their item, whose spans it took, with whichever exchange
+# brought the result.
 export_cursors = _table(
     "export_cursors",
     ["session_id", "exchange_id", "target", "form"],
@@ -220,25 +237,35 @@ export_cursors = _table(
     tool_items=str | None,
 )
 
-# The archives that are read together with this log (`recorder.archive.registry`). A URL has no password.
+# The archives that are read together with this log (`recorder.archive.registry`). A URL has no
+# password.
 archives = _table("archives", ["url"], url=str, attached_ns=int)
 
 # Exchanges that retrieve a response again are few.
 _few = text("resumes_response_id IS NOT NULL")
-Index("exchanges_resumes", exchanges.c.session_id, exchanges.c.resumes_response_id, sqlite_where=_few)
+Index(
+    "exchanges_resumes", exchanges.c.session_id, exchanges.c.resumes_response_id, sqlite_where=_few
+)
 
 
-def _index(projection: str, name: str, *columns: Any, where: str | None = None, **options: Any) -> None:
-    """Declare an index by columns of a projection, over its rows, or over those that a condition is true of."""
+def _index(
+    projection: str, name: str, *columns: Any, where: str | None = None, **options: Any
+) -> None:
+    """Declare an index by columns of a projection, over its rows, or over those that a condition is
+    true of.
+    """
     table = tables_of[projection]
     by = (table.c.get(column, text(column)) for column in columns)
-    Index(f"{table.name}_{name}", *by, sqlite_where=None if where is None else text(where), **options)
+    Index(
+        f"{table.name}_{name}", *by, sqlite_where=None if where is None else text(where), **options
+    )
 
 
 # … and those that do are found by their session, so that sums need not look at the others.
 _index("exchanges", "retrieval", "session_id", where="is_retrieval = 1")
-# All that sums of tokens read, in the order of their most usual keys: a file has the rows of a table as they came, with
-# the report of the provider in each, and sorts whatever is not in order. A server does without.
+# All that sums of tokens read, in the order of their most usual keys: a file has the rows of a
+# table as they came, with the report of the provider in each, and sorts whatever is not in order. A
+# server does without.
 _OF_USAGE = ("model", "client", "outcome", "session_id", "exchange_id", "started_ns", "reported")
 _index("usage", "sums", DAY, *_OF_USAGE, *Usage.__struct_fields__, info=IN_A_FILE)
 _index("exchanges", "response", "session_id", "response_id")
@@ -267,7 +294,9 @@ def require_head(name: object, revision: str | None) -> None:
 
 
 def table_statements(tables: Iterable[Table], dialect: Dialect) -> Iterator[str]:
-    """Yield the statements that create tables, and those of their indexes that the engine of a dialect has."""
+    """Yield the statements that create tables, and those of their indexes that the engine of a
+    dialect has.
+    """
     for table in tables:
         yield str(CreateTable(table).compile(dialect=dialect))
         for index in sorted(table.indexes, key=lambda index: str(index.name)):

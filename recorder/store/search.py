@@ -1,7 +1,9 @@
-"""The full-text indexes over the words of models, users and tools: their names, and the parts of each engine.
+"""The full-text indexes over the words of models, users and tools: their names, and the parts of
+each engine.
 
-They store words, not texts: those are in the rows of a projection, each text once. Whoever writes these rows writes the
-indexes too, because a trigger of SQLite may not use them where `trusted_schema` is off.
+They store words, not texts: those are in the rows of a projection, each text once. Whoever writes
+these rows writes the indexes too, because a trigger of SQLite may not use them where
+`trusted_schema` is off.
 """
 
 from __future__ import annotations
@@ -41,11 +43,13 @@ class SearchStatements(NamedTuple):
     """The statements of one engine for one index. Values are given by name."""
 
     add: str
-    """Adds the rows of one exchange that the index does not have: another exchange may have had the same text."""
+    """Adds the rows of one exchange that the index does not have: another exchange may have had the
+    same text.
+    """
 
     remove: str
-    """Removes the rows of one exchange, before they are deleted. Those that the index does not have are not an
-    error.
+    """Removes the rows of one exchange, before they are deleted. Those that the index does not have
+    are not an error.
     """
 
     remove_session: str
@@ -62,6 +66,6 @@ class SearchIndex(NamedTuple):
     """Of each of `INDEXES`."""
 
     sessions: Callable[[str], tuple[str, dict[str, str]]]
-    """Return the select of the ids of sessions that have all words in one row of an index, and its values by name.
-    `wea*` begins a word.
+    """Return the select of the ids of sessions that have all words in one row of an index, and its
+    values by name. `wea*` begins a word.
     """

@@ -1,7 +1,9 @@
-"""Statements at the driver, and the expressions that many of them share: written once, compiled on first use.
+"""Statements at the driver, and the expressions that many of them share: written once, compiled on
+first use.
 
-Most are SQL that every engine takes as it is, DuckDB too. Where engines differ, a function of the engine's name gives
-the text, or `OfEngine` a part of it; what follows from a table's columns is SQLAlchemy's. Values are given by name.
+Most are SQL that every engine takes as it is, DuckDB too. Where engines differ, a function of the
+engine's name gives the text, or `OfEngine` a part of it; what follows from a table's columns is
+SQLAlchemy's. Values are given by name.
 """
 
 from __future__ import annotations
@@ -38,9 +40,13 @@ Written = ClauseElement | str  # a text has its values as `:name`
 class Statement:
     """One statement, compiled for each engine that runs it when it first does."""
 
-    def __init__(self, written: Written | Callable[[str], Written], *, is_long: bool = False) -> None:
-        """`written` may be a function of the engine's name. Of one that `is_long` the rows are never in memory all at
-        once, which takes a server more questions.
+    def __init__(
+        self, written: Written | Callable[[str], Written], *, is_long: bool = False
+    ) -> None:
+        """`written` may be a function of the engine's name.
+
+        Of one that `is_long` the rows are never in memory all at once, which takes a server more
+        questions.
         """
         self._written, self.is_long = written, is_long
         self._texts: dict[str, str] = {}
@@ -68,7 +74,9 @@ class Statement:
 
 
 Step = tuple[Statement, Any]
-"""A statement and its values by name, or a list of such values: then it is run for each, and gives no rows."""
+"""A statement and its values by name, or a list of such values: then it is run for each, and gives
+no rows.
+"""
 
 
 class SqlForms(NamedTuple):
@@ -76,13 +84,18 @@ class SqlForms(NamedTuple):
 
     driver: str  # as SQLAlchemy names it
     paramstyle: str  # of its values by name
-    # Reads the events of a session at `:places`, a JSON array of objects with `x`, an exchange, and `pos`.
+    # Reads the events of a session at `:places`, a JSON array of objects with `x`, an exchange, and
+    # `pos`.
     at_places: str
     contains: str  # the condition that a text, or some bytes, `{whole}` contains `{part}`
-    clock_ns: str  # the time by the clock of the server, in nanoseconds since the epoch; a file has no clock
-    silence_ns: str  # the nanoseconds since `{heard}`, a time by that clock, less those in which the server was away
-    identity: str | None  # selects a row that no other database has, however its URL is written; a file has its path
-    scratch_schemas: tuple[str, str]  # of the scratch tables, and of the log, on a `scratch_connection`
+    # the time by the clock of the server, in nanoseconds since the epoch; a file has no clock
+    clock_ns: str
+    # the nanoseconds since `{heard}`, a time by that clock, less those in which the server was away
+    silence_ns: str
+    # selects a row that no other database has, however its URL is written; a file has its path
+    identity: str | None
+    # of the scratch tables, and of the log, on a `scratch_connection`
+    scratch_schemas: tuple[str, str]
 
 
 _NS = "CAST(extract(epoch FROM {}) * 1000000000 AS BIGINT)".format
@@ -115,7 +128,9 @@ CROSS JOIN events AS e WHERE e.session_id = CAST(:session_id AS uuid) AND e.exch
 
 @cache
 def dialect(engine: str, paramstyle: str = "") -> Any:
-    """Return SQLAlchemy's dialect; its placeholders take values by name, unless `paramstyle` says otherwise."""
+    """Return SQLAlchemy's dialect; its placeholders take values by name, unless `paramstyle` says
+    otherwise.
+    """
     forms = FORMS[engine]
     return registry.load(forms.driver)(paramstyle=paramstyle or forms.paramstyle)
 
@@ -126,21 +141,29 @@ RELEASE = Statement("RELEASE attempt")
 
 
 def constant(value: str | int) -> ColumnClause[Any]:
-    """Return a word or number of this program as a part of the statement: no value is given when it is run."""
+    """Return a word or number of this program as a part of the statement: no value is given when it
+    is run.
+    """
     return literal_column(f"'{value}'" if isinstance(value, str) else str(value))
 
 
 def struct_of(kind: type[S], row: Row[Any]) -> S:
-    """Return the struct whose fields are columns of a row, by their names: in any order, and with others beside."""
+    """Return the struct whose fields are columns of a row, by their names: in any order, and with
+    others beside.
+    """
     columns = row._mapping
     return kind(**{name: columns[name] for name in kind.__struct_fields__})
 
 
 @cache
 def _conversions(kind: type[msgspec.Struct]) -> list[tuple[int, Callable[[Any], Any]]]:
-    """Return the places of the fields that an engine gives as something else: 1 for a flag, and a view of bytes."""
+    """Return the places of the fields that an engine gives as something else: 1 for a flag, and a
+    view of bytes.
+    """
     fields = msgspec.structs.fields(kind)
-    return [(place, field.type) for place, field in enumerate(fields) if field.type in (bool, bytes)]
+    return [
+        (place, field.type) for place, field in enumerate(fields) if field.type in (bool, bytes)
+    ]
 
 
 def structs_of(kind: type[S], rows: Iterable[Sequence[Any]]) -> list[S]:
@@ -178,28 +201,38 @@ def of_named(sql: str) -> TextClause:
 
 
 def change_of(table: str, names: Iterable[str]) -> Statement:
-    """Return the update of columns of the rows of an exchange, whose values are given as `new_` and their names."""
+    """Return the update of columns of the rows of an exchange, whose values are given as `new_` and
+    their names.
+    """
     values = ", ".join(f"{name} = :new_{name}" for name in names)
     return Statement(f"UPDATE {table} SET {values} WHERE {OF_EXCHANGE}")
 
 
 def of_session(table: FromClause) -> ColumnElement[bool]:
-    """Return the condition that a row is of the session whose id is given as the value `session_id`."""
+    """Return the condition that a row is of the session whose id is given as the value
+    `session_id`.
+    """
     return table.c.session_id == bindparam("session_id")
 
 
 def of_exchange(table: FromClause) -> ColumnElement[bool]:
-    """Return the condition that a row is of the exchange whose `session_id` and `exchange_id` are given as values."""
+    """Return the condition that a row is of the exchange whose `session_id` and `exchange_id` are
+    given as values.
+    """
     return and_(of_session(table), table.c.exchange_id == bindparam("exchange_id"))
 
 
 def of_same_exchange(table: FromClause, other: FromClause) -> ColumnElement[bool]:
     """Return the condition that rows of two tables are of one exchange."""
-    return and_(table.c.session_id == other.c.session_id, table.c.exchange_id == other.c.exchange_id)
+    return and_(
+        table.c.session_id == other.c.session_id, table.c.exchange_id == other.c.exchange_id
+    )
 
 
 IS_END = events.c.kind == constant("end")
-"""A row of `events` is the end of its exchange. A constant: an index of SQLite is on the rows that have it."""
+"""A row of `events` is the end of its exchange. A constant: an index of SQLite is on the rows that
+have it.
+"""
 
 
 class OfEngine(ColumnElement[Any]):
@@ -219,10 +252,12 @@ def _of_engine(element: OfEngine, compiler: Any, **options: Any) -> str:
 
 
 def has_ended(exchange: str) -> str:
-    """Return the condition that an exchange has its `end`, for any engine; the index `events_end` answers it.
+    """Return the condition that an exchange has its `end`, for any engine; the index `events_end`
+    answers it.
 
-    `exchange` is the name of a table in the query, with the two ids. Notes may follow an `end`: a look at the last
-    event does not do. The same of events in memory is `recorder.model.events.has_ended`.
+    `exchange` is the name of a table in the query, with the two ids. Notes may follow an `end`: a
+    look at the last event does not do. The same of events in memory is
+    `recorder.model.events.has_ended`.
     """
     key = f"ended.session_id = {exchange}.session_id AND ended.exchange_id = {exchange}.exchange_id"
     return f"EXISTS (SELECT 1 FROM events AS ended WHERE {key} AND ended.kind = 'end')"
@@ -238,7 +273,9 @@ ENDED_EXCHANGES = Statement(
 
 _KINDS = ", ".join(f"'{kind}'" for kind in sorted(BODY_KINDS))
 IS_OF_BODY = f"kind IN ({_KINDS})"
-"""An event, whose name may stand before this with a dot, has bytes of the decoded body of a response."""
+"""An event, whose name may stand before this with a dot, has bytes of the decoded body of a
+response.
+"""
 
 HAS_PRICES = text("SELECT EXISTS (SELECT 1 FROM prices)")
 """Whether there is any price: without one, no cost is known."""

@@ -7,8 +7,9 @@ Must not know: the command line.
 
 `assert_lints`, `assert_cached` and `assert_same_stream` judge what was recorded.
 
-A replay has the recorded bytes, on request at the recorded times, and fails as the recording did, with the library's
-own exceptions. `library` is the module `httpx` or `httpx2`; without it the first of httpx2 and httpx that is installed.
+A replay has the recorded bytes, on request at the recorded times, and fails as the recording did,
+with the library's own exceptions. `library` is the module `httpx` or `httpx2`; without it the first
+of httpx2 and httpx that is installed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Assertions about recordings: one keeps to its protocol, its prompts stay in the cache, two are the same."""
+"""Assertions about recordings: one keeps to its protocol, its prompts stay in the cache, two are
+the same.
+"""
 
 from __future__ import annotations
 
@@ -18,16 +20,21 @@ from recorder.replay.matching.noise import DEFAULT_RULES, Rules
 from recorder.testing.subject import Subject, in_thread, name_of, session_of
 
 
-def assert_lints(subject: Subject, profile: Profile | None = None, *, ignore: Collection[str] = ()) -> None:
+def assert_lints(
+    subject: Subject, profile: Profile | None = None, *, ignore: Collection[str] = ()
+) -> None:
     """Raise `AssertionError` with the report of `recorder lint`, if there is an error or a warning.
 
-    `subject` is what the fixture `recorder_replay` gives, what its `session` is, the path of a file or the name of a
-    session; without `profile` each exchange is judged by that of its API. Rules in `ignore` do not count. Raises
-    `UsageError` if there is no such rule or nothing to judge, `RecorderError` if something cannot be read.
+    `subject` is what the fixture `recorder_replay` gives, what its `session` is, the path of a file
+    or the name of a session; without `profile` each exchange is judged by that of its API. Rules in
+    `ignore` do not count. Raises `UsageError` if there is no such rule or nothing to judge,
+    `RecorderError` if something cannot be read.
     """
     __tracebackhide__ = True
     if profile is not None and profile not in PROFILES:
-        raise UsageError(f"There is no profile {profile!r}: the profiles are {', '.join(PROFILES)}.")
+        raise UsageError(
+            f"There is no profile {profile!r}: the profiles are {', '.join(PROFILES)}."
+        )
     _check_rules(ignore)
     session = session_of(subject)
     name = name_of(subject, session)
@@ -47,15 +54,18 @@ def assert_lints(subject: Subject, profile: Profile | None = None, *, ignore: Co
 
 
 def assert_cached(subject: Subject, *, ignore: Collection[str] = ()) -> None:
-    """Raise `AssertionError` with the report of `recorder show --cache`, if the prompt cache missed without need.
+    """Raise `AssertionError` with the report of `recorder show --cache`, if the prompt cache missed
+    without need.
 
-    `subject` is what the fixture `recorder_replay` gives, what its `session` is, the path of a file or the name of a
-    session. Classes in `ignore` do not count. Raises `UsageError` if there is no such class or no request that a model
-    answered, `RecorderError` if something cannot be read.
+    `subject` is what the fixture `recorder_replay` gives, what its `session` is, the path of a file
+    or the name of a session. Classes in `ignore` do not count. Raises `UsageError` if there is no
+    such class or no request that a model answered, `RecorderError` if something cannot be read.
     """
     __tracebackhide__ = True
     if isinstance(ignore, str) or not set(ignore) <= set(AVOIDABLE):
-        raise UsageError(f"ignore={ignore!r}: give a list of classes, out of {', '.join(AVOIDABLE)}.")
+        raise UsageError(
+            f"ignore={ignore!r}: give a list of classes, out of {', '.join(AVOIDABLE)}."
+        )
     session = session_of(subject)
     turns = in_thread(lambda: cache_of_recordings(session))
     if not turns:
@@ -79,16 +89,18 @@ def assert_same_stream(
 ) -> None:
     """Raise `AssertionError` with how B differs from A, as `recorder diff` shows it, if it does.
 
-    Each is what the fixture `recorder_replay` gives, what its `session` is, the path of a file, or a session's name.
-    `only` is a level or several of `recorder diff --only`; without it all are compared but `bytes`, `shape` and
-    `timing`, since no run is as fast as another one. Raises `UsageError` if there is no such level, `RecorderError` if
-    something cannot be read.
+    Each is what the fixture `recorder_replay` gives, what its `session` is, the path of a file, or
+    a session's name. `only` is a level or several of `recorder diff --only`; without it all are
+    compared but `bytes`, `shape` and `timing`, since no run is as fast as another one. Raises
+    `UsageError` if there is no such level, `RecorderError` if something cannot be read.
     """
     __tracebackhide__ = True
     levels = _levels(only, exact)
     one, other = session_of(a), session_of(b)
     continued = (one.continued, other.continued)
-    report = diff(one.recordings, other.recordings, levels, Terms(exact, tolerance, rules), continued)
+    report = diff(
+        one.recordings, other.recordings, levels, Terms(exact, tolerance, rules), continued
+    )
     if not report.is_equal:
         head = f"{name_of(b, other)} (B) differs from {name_of(a, one)} (A):"
         shown = [line.plain for line in chain(stat_lines(report), Rendering().lines(report))]
@@ -110,4 +122,6 @@ def _check_rules(ids: Collection[str]) -> None:
         raise UsageError(f'ignore={ids!r} is one text: give a list, ignore=["{ids}"].')
     unknown = sorted(set(ids).difference(rule.id for rule in RULES))
     if unknown:
-        raise UsageError(f"There is no rule {' nor '.join(unknown)} to be ignored: docs/lint.md names them.")
+        raise UsageError(
+            f"There is no rule {' nor '.join(unknown)} to be ignored: docs/lint.md names them."
+        )

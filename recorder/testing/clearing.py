@@ -1,16 +1,21 @@
-"""The redaction of recordings before they are written: without what a project calls private, or not written at all.
+"""The redaction of recordings before they are written: without what a project calls private, or not
+written at all.
 
 Rules of this file:
 
-* A private value is taken out of a request. A response that repeats it as a text of its JSON has `REDACTED` there, too.
-* What a pattern matches is taken out of the texts of both, also if it came in several events or reads.
-* Then no value that was taken out of any of the exchanges is left in what is to be written, in no spelling, nor in the
-  texts that its deltas make together. If that cannot be made sure of, nothing is written.
+* A private value is taken out of a request. A response that repeats it as a text of its JSON has
+  `REDACTED` there, too.
+* What a pattern matches is taken out of the texts of both, also if it came in several events or
+  reads.
+* Then no value that was taken out of any of the exchanges is left in what is to be written, in no
+  spelling, nor in the texts that its deltas make together. If that cannot be made sure of, nothing
+  is written.
 
-Private values, which must be nowhere in a cassette, and the search for them, however a text spells them.
+Private values, which must be nowhere in a cassette, and the search for them, however a text spells
+them.
 
-A value of fewer than four characters, and a number of fewer than six digits, may be anywhere by chance: it is replaced
-where the settings name it, and looked for nowhere else.
+A value of fewer than four characters, and a number of fewer than six digits, may be anywhere by
+chance: it is replaced where the settings name it, and looked for nowhere else.
 """
 
 from __future__ import annotations
@@ -53,7 +58,8 @@ DIGITS = 6
 _COMMON = frozenset({"true", "false", "null"})
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
 _ESCAPED = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
-_TEXT = re.compile(rb'("(?:[^"\\\r\n]|\\.)*")(\s*:)?')  # of JSON; the second group says that it is a name
+# of JSON; the second group says that it is a name
+_TEXT = re.compile(rb'("(?:[^"\\\r\n]|\\.)*")(\s*:)?')
 _IN_PLACE = f'"{REDACTED}"'.encode()
 
 
@@ -76,7 +82,11 @@ class PrivateValues:
                 if len(text) >= DIGITS:
                     self._lines[text] = line
                     self._numbers[text] = re.compile(rf"(?<![\w.]){text}(?!\w|\.\d)")
-            elif len(text.strip()) >= LETTERS and text not in _COMMON and not text.startswith(REDACTED):
+            elif (
+                len(text.strip()) >= LETTERS
+                and text not in _COMMON
+                and not text.startswith(REDACTED)
+            ):
                 self._lines[_paired(text)] = line
 
     def line_of(self, *texts: bytes) -> str | None:
@@ -96,7 +106,9 @@ class PrivateValues:
         """Return where a text of JSON is a private value."""
         if not self._lines:
             return []
-        texts = (text for text in _TEXT.finditer(body) if not text[2] and _meant(text[1]) in self._lines)
+        texts = (
+            text for text in _TEXT.finditer(body) if not text[2] and _meant(text[1]) in self._lines
+        )
         return [Splice(*text.span(1), _IN_PLACE) for text in texts]
 
 
@@ -111,7 +123,9 @@ def _leaves(value: Any) -> Iterator[str]:
 
 
 def _readings(texts: Iterable[bytes]) -> Iterator[str]:
-    """Yield each text as it is, without the escapes of JSON, of JSON in JSON and of a URL, and as UTF-16 or UTF-32."""
+    """Yield each text as it is, without the escapes of JSON, of JSON in JSON and of a URL, and as
+    UTF-16 or UTF-32.
+    """
     for text in texts:
         plain = text.decode("utf-8", "replace")
         yield plain
@@ -160,13 +174,20 @@ _COLUMNS = (
 )  # of an exchange: from its request
 
 
-def redacted_rows(session: Session, recordings: Sequence[Recording], redactions: Redactions) -> list[Rows]:
-    """Return the rows of recordings as they may be written. Raises `RecorderError` if they cannot be redacted."""
+def redacted_rows(
+    session: Session, recordings: Sequence[Recording], redactions: Redactions
+) -> list[Rows]:
+    """Return the rows of recordings as they may be written.
+
+    Raises `RecorderError` if they cannot be redacted.
+    """
     rows: list[Rows] = [(each.exchange, each.events) for each in recordings]
     if redactions.are_none:
         return rows
     private = PrivateValues()
-    with_request = [_redact_request(number, *each, redactions, private) for number, each in enumerate(rows, 1)]
+    with_request = [
+        _redact_request(number, *each, redactions, private) for number, each in enumerate(rows, 1)
+    ]
     if line := private.line_of(header_line(session)):
         raise RecorderError(
             f"What recorder_redact takes out by {line} is in the name of the test: give it another one."
@@ -179,14 +200,20 @@ def redacted_rows(session: Session, recordings: Sequence[Recording], redactions:
 
 
 def _redact_request(
-    number: int, exchange: Exchange, events: Sequence[Event], redactions: Redactions, private: PrivateValues
+    number: int,
+    exchange: Exchange,
+    events: Sequence[Event],
+    redactions: Redactions,
+    private: PrivateValues,
 ) -> Rows:
     """Redact the heads and the request of an exchange; collect the private values."""
     of_request = [event for event in events if event.kind == "request"]
     record = msgspec.json.decode(of_request[0].raw, type=RequestRecord)
     body = b"".join(event.raw for event in of_request[1:])
     if record.undecoded and redactions.are_of_bodies:
-        raise _refused(number, exchange, f"its request body cannot be decoded ({record.undecoded})", SEND)
+        raise _refused(
+            number, exchange, f"its request body cannot be decoded ({record.undecoded})", SEND
+        )
     try:
         cleared, found = redactions.cleared(
             MatchRequest(record.method, record.target, record.upstream, record.headers, body)
@@ -244,12 +271,20 @@ def _body(events: Iterable[Event]) -> bytes:
     return b"".join(event.raw for event in events if event.kind in BODY_KINDS)
 
 
-def _without(exchange: Exchange, events: Sequence[Event], spans: Sequence[Splice]) -> Sequence[Event]:
-    return without_spans(events, spans, partial(usual_keys, exchange, form_of(exchange, events))) if spans else events
+def _without(
+    exchange: Exchange, events: Sequence[Event], spans: Sequence[Splice]
+) -> Sequence[Event]:
+    return (
+        without_spans(events, spans, partial(usual_keys, exchange, form_of(exchange, events)))
+        if spans
+        else events
+    )
 
 
 def _matches(body: bytes, pattern: re.Pattern[str]) -> list[Splice]:
-    """Return where a pattern matches in the texts of a response's JSON; of one that is a text, in all of it."""
+    """Return where a pattern matches in the texts of a response's JSON; of one that is a text, in
+    all of it.
+    """
     if joined_texts(body) or seems_json(body):
         return sorted(text_edits(body, pattern, lambda _: REDACTED))
     try:
@@ -263,8 +298,12 @@ def _matches(body: bytes, pattern: re.Pattern[str]) -> list[Splice]:
     return found
 
 
-def _check_texts(number: int, exchange: Exchange, events: Sequence[Event], redactions: Redactions) -> None:
-    """Raise `RecorderError` if a pattern matches a text that the response makes, but could not be taken out of it."""
+def _check_texts(
+    number: int, exchange: Exchange, events: Sequence[Event], redactions: Redactions
+) -> None:
+    """Raise `RecorderError` if a pattern matches a text that the response makes, but could not be
+    taken out of it.
+    """
     if not redactions.patterns:
         return
     texts = joined_texts(_body(events))
@@ -274,21 +313,29 @@ def _check_texts(number: int, exchange: Exchange, events: Sequence[Event], redac
                 texts += _readings([said.encode()])
     if any(map(redactions.has_text, texts)):
         why = "its response still has what a line text: of recorder_redact matches"
-        raise _refused(number, exchange, why, "Leave that out of the test, or have another expression")
+        raise _refused(
+            number, exchange, why, "Leave that out of the test, or have another expression"
+        )
 
 
-def _check(number: int, exchange: Exchange, events: Sequence[Event], private: PrivateValues) -> None:
+def _check(
+    number: int, exchange: Exchange, events: Sequence[Event], private: PrivateValues
+) -> None:
     """Raise `RecorderError` if a private value is left, or could be where it cannot be looked for."""
     if private.is_empty:
         return
     request = [event.raw for event in events if event.kind == "request"]
     response = [event.raw for event in events if event.kind in BODY_KINDS]
-    ends = [msgspec.json.decode(event.raw, type=EndRecord) for event in events if event.kind == "end"]
+    ends = [
+        msgspec.json.decode(event.raw, type=EndRecord) for event in events if event.kind == "end"
+    ]
     for undecoded in (each.undecoded for each in ends if each.undecoded):
         raise _refused(number, exchange, f"its response cannot be decoded ({undecoded})", RECEIVE)
     record = msgspec.json.decode(events[0].raw, type=RequestRecord)
     if record.undecoded:
-        raise _refused(number, exchange, f"its request body cannot be decoded ({record.undecoded})", SEND)
+        raise _refused(
+            number, exchange, f"its request body cannot be decoded ({record.undecoded})", SEND
+        )
     items = projected(exchange, events)["items"]
     texts_of_items = msgspec.json.encode([[item.text, item.arguments, item.name] for item in items])
     places = {
@@ -300,7 +347,10 @@ def _check(number: int, exchange: Exchange, events: Sequence[Event], private: Pr
         if line := private.line_of(*texts):
             why = f"{place} still has what {line} takes out elsewhere"
             raise _refused(
-                number, exchange, why, "Name that place in recorder_redact too, or have something else there"
+                number,
+                exchange,
+                why,
+                "Name that place in recorder_redact too, or have something else there",
             )
 
 

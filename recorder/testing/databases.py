@@ -1,4 +1,6 @@
-"""Sessions of databases, and files, for `recorder.testing.subject`, which loads this when a test names one."""
+"""Sessions of databases, and files, for `recorder.testing.subject`, which loads this when a test
+names one.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,9 @@ from recorder.recordings.session import RecordedSession
 from recorder.store.queries.reader import LogReader
 
 
-async def session_in(database: str | Path | None, name: str, *, keeps_events: bool = True) -> RecordedSession:
+async def session_in(
+    database: str | Path | None, name: str, *, keeps_events: bool = True
+) -> RecordedSession:
     """Return a session of a database; for None of the user's."""
     async with await _opened(database) as log:
         return await load_session(log, name, keeps_events=keeps_events)
@@ -24,4 +28,6 @@ async def find(ref: str) -> RecordedSession:
 
 
 async def _opened(database: str | Path | None = None) -> LogReader:
-    return await open_log(chosen_url(os.environ.get("RECORDER_DB")) if database is None else database)
+    return await open_log(
+        chosen_url(os.environ.get("RECORDER_DB")) if database is None else database
+    )

@@ -1,13 +1,15 @@
-"""The fixture `recorder_replay`: the recordings of one test, as a server and as transports that share them.
+"""The fixture `recorder_replay`: the recordings of one test, as a server and as transports that
+share them.
 
-A test fails at its end if it sent a request that was not recorded, or did not use a recording. Only a test that passed
-writes a cassette.
+A test fails at its end if it sent a request that was not recorded, or did not use a recording. Only
+a test that passed writes a cassette.
 
 Mode `verify`: what the upstream answers now, compared with what a cassette has. Nothing is written.
 
 Rules of this file:
 
-* Both sides are redacted before they are compared: a message is in logs of CI, and has no private value.
+* Both sides are redacted before they are compared: a message is in logs of CI, and has no private
+  value.
 * Two runs of a model never say the same: what is compared is chosen by levels of `recorder.diff`.
 """
 
@@ -48,7 +50,14 @@ from recorder.testing.libraries import AsyncBack, Library, SyncBack, library_for
 from recorder.testing.loopback import Loopback, UnixLoopback, guard
 from recorder.testing.redactions import Redactions
 from recorder.testing.replaying import AsyncReplay, JournalRecording, SyncReplay
-from recorder.testing.saving import SOURCE, is_of_this_run, is_only_of, is_shared, of_test, save_recorded
+from recorder.testing.saving import (
+    SOURCE,
+    is_of_this_run,
+    is_only_of,
+    is_shared,
+    of_test,
+    save_recorded,
+)
 from recorder.testing.settings import Settings, settings
 from recorder.testing.subject import RecordedTest, loaded
 from recorder.wire.providers import BY_NAME, PROVIDERS
@@ -58,8 +67,11 @@ from recorder.wire.upstreams import HOSTS
 LINES = 60  # of a message: a provider that changed its format differs in every exchange
 
 
-def deviations(chosen: Settings, there: RecordedSession, recorded: Sequence[Recording]) -> list[str]:
-    """Return a message on how the upstream's answers differ from a cassette; nothing if they do not.
+def deviations(
+    chosen: Settings, there: RecordedSession, recorded: Sequence[Recording]
+) -> list[str]:
+    """Return a message on how the upstream's answers differ from a cassette; nothing if they do
+    not.
 
     Raises `RecorderError` if one of the two cannot be redacted.
     """
@@ -84,11 +96,15 @@ def _compared(chosen: Settings, there: RecordedSession, recorded: Sequence[Recor
     return msgspec.structs.replace(report, missing=[]) if others_may_ask else report
 
 
-def _redacted(chosen: Settings, there: RecordedSession, recordings: Sequence[Recording]) -> list[Recording]:
+def _redacted(
+    chosen: Settings, there: RecordedSession, recordings: Sequence[Recording]
+) -> list[Recording]:
     if chosen.redactions.are_none:
         return list(recordings)
     rows = redacted_rows(there.session, recordings, chosen.redactions)
-    return [recording_of(*row, number=each.number) for row, each in zip(rows, recordings, strict=True)]
+    return [
+        recording_of(*row, number=each.number) for row, each in zip(rows, recordings, strict=True)
+    ]
 
 
 def _advice(chosen: Settings) -> list[str]:
@@ -105,7 +121,8 @@ ASKED_NOTHING = (
 NO_KEY = "none"  # without a key SDKs do not start
 GRACE_S = 1.0  # for the last response to be recorded whole after its client has it
 
-_VERSIONS = {provider.name: provider.sdk_version for provider in PROVIDERS}  # that SDKs want in their base URL
+# that SDKs want in their base URL
+_VERSIONS = {provider.name: provider.sdk_version for provider in PROVIDERS}
 
 
 @contextmanager
@@ -125,8 +142,13 @@ def opened(item: pytest.Item, mode: str, began_ns: int, *, is_of_many: bool) -> 
     with _failing():
         chosen = settings(item, mode, began_ns, is_of_many=is_of_many)
         loaded = _load(chosen, item.name)
-        if chosen.mode == "once" and chosen.is_there and is_of_this_run(loaded.session.created_ns, chosen):
-            chosen = chosen._replace(mode="new_episodes")  # a test of this run that shares the cassette has begun it
+        if (
+            chosen.mode == "once"
+            and chosen.is_there
+            and is_of_this_run(loaded.session.created_ns, chosen)
+        ):
+            # a test of this run that shares the cassette has begun it
+            chosen = chosen._replace(mode="new_episodes")
         return Replay(chosen, loaded)
 
 
@@ -148,7 +170,9 @@ def _how_to_record(chosen: Settings) -> str:
 class _RedactingMatcher(Matcher):
     """A matcher that redacts requests as they would have been recorded."""
 
-    def __init__(self, recordings: Sequence[Recording], rules: Rules, redactions: Redactions) -> None:
+    def __init__(
+        self, recordings: Sequence[Recording], rules: Rules, redactions: Redactions
+    ) -> None:
         super().__init__(recordings, rules)
         self._redactions = redactions
 
@@ -179,8 +203,8 @@ class Replay(RecordedTest):
         self._guard = None if self._journal or chosen.allows_network else guard()
 
     def variables(self, *, points_clients: bool) -> dict[str, str]:
-        """Return what is set in the environment: in a replay, so that a client that does not come here is noticed, and
-        with `points_clients` what points clients here.
+        """Return what is set in the environment: in a replay, so that a client that does not come
+        here is noticed, and with `points_clients` what points clients here.
         """
         found: dict[str, str] = {}
         if self._guard is not None:
@@ -190,12 +214,16 @@ class Replay(RecordedTest):
         return found
 
     def base_url(self, upstream: str = "openai") -> str:
-        """Return the URL of a server on this machine in place of an upstream, as its SDK takes a base URL."""
+        """Return the URL of a server on this machine in place of an upstream, as its SDK takes a
+        base URL.
+        """
         with _failing():
             routes = Routes(self._upstreams())
             names = [each.name for each in routes.upstreams]
             if upstream not in names:
-                raise UsageError(f"There is no upstream {upstream!r}: there are {', '.join(names)}.")
+                raise UsageError(
+                    f"There is no upstream {upstream!r}: there are {', '.join(names)}."
+                )
             with self._starting:
                 self._loopback = self._loopback or Loopback(self._answers(), routes)
         return f"{self._loopback.url}/{upstream}{_VERSIONS.get(upstream, '')}"
@@ -213,12 +241,16 @@ class Replay(RecordedTest):
         return AsyncReplay(core, module, self._matcher)
 
     def requests_adapter(self) -> Any:
-        """Return an adapter for a session of requests: `session.mount("https://", …)`. No socket is opened."""
+        """Return an adapter for a session of requests: `session.mount("https://", …)`.
+
+        No socket is opened.
+        """
         library = load("recorder.testing.requests_library")
         return library.ReplayAdapter(self._core(THREAD, library.AdapterBack))
 
     def aiohttp_connector(self) -> Any:
-        """Return a connector for a ClientSession of aiohttp: whatever host the session asks, this test answers.
+        """Return a connector for a ClientSession of aiohttp: whatever host the session asks, this
+        test answers.
 
         As any connector it is made where the event loop runs.
         """
@@ -231,15 +263,17 @@ class Replay(RecordedTest):
 
     @property
     def requests(self) -> list[Seen]:
-        """Return the requests in order, each with how it was answered; while recording, a `miss` went to the
-        upstream.
+        """Return the requests in order, each with how it was answered; while recording, a `miss`
+        went to the upstream.
         """
         return self._matcher.seen()
 
     @property
     def session(self) -> RecordedSession:
-        """Return what was recorded: its `text`, `tool_calls`, `usage` and `events`. While recording, what the test has
-        got so far, from the cassette or from the upstream, in order.
+        """Return what was recorded: its `text`, `tool_calls`, `usage` and `events`.
+
+        While recording, what the test has got so far, from the cassette or from the upstream, in
+        order.
         """
         if self._journal is None:
             return self._loaded
@@ -248,12 +282,19 @@ class Replay(RecordedTest):
         recorded = iter(self._journal.recordings(session.session_id))
         got: list[Recording | None] = []
         for each in self.requests:
-            got.append(loaded.pop(each.exchange_id, None) if each.exchange_id else next(recorded, None))
+            got.append(
+                loaded.pop(each.exchange_id, None) if each.exchange_id else next(recorded, None)
+            )
         in_order = enumerate([*filter(None, got), *recorded], 1)
-        return RecordedSession(session, [msgspec.structs.replace(each, number=number) for number, each in in_order])
+        return RecordedSession(
+            session, [msgspec.structs.replace(each, number=number) for number, each in in_order]
+        )
 
     def close(self, *, passed: bool) -> str | None:
-        """End the test: if it has passed so far, save what was recorded, or fail it. Return a remark, if any."""
+        """End the test: if it has passed so far, save what was recorded, or fail it.
+
+        Return a remark, if any.
+        """
         __tracebackhide__ = True
         for loopback in (self._loopback, self._unix_loopback):
             if loopback is not None:
@@ -268,7 +309,8 @@ class Replay(RecordedTest):
         if wrong:
             requests = [f"  {_place(each)}: {each.how}" for each in self.requests] or ["  nothing"]
             pytest.fail(
-                "\n".join([*wrong, *self._advice(), "", "Asked was:", *limited(requests, LISTED)]), pytrace=False
+                "\n".join([*wrong, *self._advice(), "", "Asked was:", *limited(requests, LISTED)]),
+                pytrace=False,
             )
         return remark
 
@@ -282,13 +324,17 @@ class Replay(RecordedTest):
         return "\n".join([*missed, *advice, *self._past(), *lines])
 
     def _clients(self) -> dict[str, str]:
-        """Return the variables of `recorder env` that point clients here, each with a key if the test has none."""
+        """Return the variables of `recorder env` that point clients here, each with a key if the
+        test has none.
+        """
         found: dict[str, str] = {}
         for upstream in Routes(self._upstreams()).upstreams:
             provider = BY_NAME.get(upstream.name)
             if provider is None:
                 continue
-            server = self.base_url(provider.name).removesuffix(f"/{provider.name}{provider.sdk_version}")
+            server = self.base_url(provider.name).removesuffix(
+                f"/{provider.name}{provider.sdk_version}"
+            )
             for variable, version in provider.base_variables.items():
                 found[variable] = f"{server}/{provider.name}{version}"
             for variable, value in provider.environment.items():
@@ -299,7 +345,10 @@ class Replay(RecordedTest):
         return found
 
     def _upstreams(self) -> list[Upstream]:
-        return [*recorded_upstreams(each.request.upstream for each in self._recordings), *self._settings.upstreams]
+        return [
+            *recorded_upstreams(each.request.upstream for each in self._recordings),
+            *self._settings.upstreams,
+        ]
 
     def _answers(self) -> Transport:
         """Return the transport of the server, which WebSocket clients can connect to, too."""
@@ -310,8 +359,12 @@ class Replay(RecordedTest):
         return self._with_faults(self._replay(clock, upstream), clock)
 
     def _replay(self, clock: Clock, upstream: Callable[[], Any]) -> ReplayTransport:
-        otherwise = MISS_STATUS if self._journal is None else JournalRecording(upstream(), self._journal)
-        return ReplayTransport(self._matcher, speed=self._settings.speed, otherwise=otherwise, clock=clock)
+        otherwise = (
+            MISS_STATUS if self._journal is None else JournalRecording(upstream(), self._journal)
+        )
+        return ReplayTransport(
+            self._matcher, speed=self._settings.speed, otherwise=otherwise, clock=clock
+        )
 
     def _with_faults(self, replay: ReplayTransport, clock: Clock) -> Transport:
         if not self._settings.faults:
@@ -320,12 +373,19 @@ class Replay(RecordedTest):
         return self._faulty[-1]
 
     def _finish(self) -> str | None:
-        """Save what was recorded; in mode `verify` fail the test if it is not what the recordings have."""
+        """Save what was recorded; in mode `verify` fail the test if it is not what the recordings
+        have.
+        """
         __tracebackhide__ = True
         if self._journal is None:
             return None
         recorded = self._journal.recordings(self._loaded.session.session_id)
-        if self._settings.mode == "once" and not self._settings.is_of_many and not recorded and not self.requests:
+        if (
+            self._settings.mode == "once"
+            and not self._settings.is_of_many
+            and not recorded
+            and not self.requests
+        ):
             pytest.fail(ASKED_NOTHING, pytrace=False)
         if not self._settings.verifies:
             used = {each.exchange_id for each in self.requests if each.exchange_id is not None}
@@ -336,11 +396,15 @@ class Replay(RecordedTest):
 
     def _unmatched(self) -> list[str]:
         """Return a message on requests that nothing answered, and why."""
-        missed = [each for each in self.requests if each.how == "miss"] if self._journal is None else []
+        missed = (
+            [each for each in self.requests if each.how == "miss"] if self._journal is None else []
+        )
         if not missed:
             return []
         if not self._settings.is_there and self._settings.session is None:
-            return [f"recorder: There is no cassette {self._settings.shown}, and the test asks for an answer."]
+            return [
+                f"recorder: There is no cassette {self._settings.shown}, and the test asks for an answer."
+            ]
         count = "1 request was" if len(missed) == 1 else f"{len(missed)} requests were"
         return [
             f"recorder: {count} not answered by {self._settings.source}.",
@@ -359,27 +423,45 @@ class Replay(RecordedTest):
         ]
 
     def _unused(self) -> list[str]:
-        """Return a message on unused recordings. None after a fault: a client may not come as far."""
+        """Return a message on unused recordings.
+
+        None after a fault: a client may not come as far.
+        """
         unused = {id(each) for each in self._matcher.unused()}
         if not unused or self._settings.faults or is_shared(self._loaded, self._settings):
             return []
-        numbered = [(number, each) for number, each in enumerate(self._recordings, 1) if id(each) in unused]
+        numbered = [
+            (number, each) for number, each in enumerate(self._recordings, 1) if id(each) in unused
+        ]
         count = f"{len(unused)} of {counted(len(self._recordings), 'recording')}"
         verb = "was" if len(unused) == 1 else "were"
         lines = [f"  {number}. {_place(each.request)}" for number, each in numbered]
-        return [f"recorder: {count} in {self._settings.source} {verb} not asked for:", *limited(lines, LISTED)]
+        return [
+            f"recorder: {count} in {self._settings.source} {verb} not asked for:",
+            *limited(lines, LISTED),
+        ]
 
     def _idle(self) -> list[str]:
         """Return a message on each fault that no request of the test has met."""
         if self._settings.is_of_many and not self.requests:
             return []
-        idle = [fault for fault in self._settings.faults if all(fault.form in each.unused for each in self._faulty)]
-        return [f"recorder: the fault {fault.form} did nothing: {self._unmet(fault)}." for fault in idle]
+        idle = [
+            fault
+            for fault in self._settings.faults
+            if all(fault.form in each.unused for each in self._faulty)
+        ]
+        return [
+            f"recorder: the fault {fault.form} did nothing: {self._unmet(fault)}." for fault in idle
+        ]
 
     def _unmet(self, fault: Fault) -> str:
         """Return why a fault had no effect."""
         requested = {each.exchange_id for each in self.requests}
-        streams = [each.events for each in self._loaded.recordings if each.exchange.exchange_id in requested]
+        streams = [
+            each.events
+            for each in self._loaded.recordings
+            if each.exchange.exchange_id in requested
+        ]
         counts = [sum(event.kind == "frame" for event in events) for events in streams]
         if not fault.needs_events or not counts:
             return fault.unmet
@@ -387,7 +469,9 @@ class Replay(RecordedTest):
         return f"{which} had {counted(max(counts), 'event')}"
 
     def _advice(self) -> list[str]:
-        """Return how to record what is wanted without a loss for other tests, if that can be done from here."""
+        """Return how to record what is wanted without a loss for other tests, if that can be done
+        from here.
+        """
         chosen = self._settings
         if not chosen.is_there and chosen.session is None:
             return [_how_to_record(chosen)]
@@ -396,7 +480,10 @@ class Replay(RecordedTest):
         if is_only_of(self._loaded, chosen):
             return ["To record all of it again:", f"  {chosen.how_to('rewrite')}"]
         if self._unmatched():
-            return ["To add what it asks for, and leave the rest to other tests:", f"  {chosen.how_to('new_episodes')}"]
+            return [
+                "To add what it asks for, and leave the rest to other tests:",
+                f"  {chosen.how_to('new_episodes')}",
+            ]
         return ["Other tests may need them: ask for all, or give this test a cassette of its own."]
 
 

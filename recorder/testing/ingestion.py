@@ -18,7 +18,8 @@ from recorder.store.write.writer import Store
 
 log = logging.getLogger(__name__)
 
-DRAIN_S = 60.0  # for the ingester to commit what is left: nothing waits but what comes after the tests
+# for the ingester to commit what is left: nothing waits but what comes after the tests
+DRAIN_S = 60.0
 
 
 class Ingestion:
@@ -55,7 +56,9 @@ class Ingestion:
         if not self._ingester.wait(DRAIN_S):
             self._ingester.stop()
         if self._journal.directory.exists():
-            log.warning("not all of the journal is in the log yet: `recorder db recover` brings in the rest")
+            log.warning(
+                "not all of the journal is in the log yet: `recorder db recover` brings in the rest"
+            )
 
 
 class _LockedWriter:

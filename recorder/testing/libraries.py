@@ -1,12 +1,15 @@
-"""The HTTP libraries that a transport is for: httpx and httpx2, sync and async, from one asynchronous core.
+"""The HTTP libraries that a transport is for: httpx and httpx2, sync and async, from one
+asynchronous core.
 
     client ⇄ face ⇄ core (replay, faults, recording) ⇄ back ⇄ the library's own transport
 
-A face gives a core the library's shape: its stream classes, and its own exceptions where the core raises an
-`UpstreamError`. A back does the reverse for a transport of the library that the core wraps.
+A face gives a core the library's shape: its stream classes, and its own exceptions where the core
+raises an `UpstreamError`. A back does the reverse for a transport of the library that the core
+wraps.
 
-The core is asynchronous, and what it awaits without an event loop never suspends (`recorder.replay.pace`): the sync
-faces run it as it is. The library is an argument, and imported only by the caller and `library_for`.
+The core is asynchronous, and what it awaits without an event loop never suspends
+(`recorder.replay.pace`): the sync faces run it as it is. The library is an argument, and imported
+only by the caller and `library_for`.
 """
 
 from __future__ import annotations
@@ -38,7 +41,8 @@ _RAISED: Mapping[str, str] = {
     "upstream_reset": "ReadError",
     "timeout": "ReadTimeout",
 }
-_RAISED_ELSE = "RemoteProtocolError"  # the connection was closed, properly, before the response was whole
+# the connection was closed, properly, before the response was whole
+_RAISED_ELSE = "RemoteProtocolError"
 
 _MEANT: Mapping[str, str] = {
     "ConnectError": "upstream_unreachable",
@@ -52,7 +56,10 @@ _MEANT_ELSE = "upstream_reset"
 
 
 def library_for(library: Library | None) -> Library:
-    """Return the given library, or the first of `LIBRARIES` that is installed. Raises `ImportError` if none is."""
+    """Return the given library, or the first of `LIBRARIES` that is installed.
+
+    Raises `ImportError` if none is.
+    """
     if library is not None:
         return library
     for name in LIBRARIES:
@@ -108,7 +115,12 @@ async def _nothing() -> None:
 class _Body:
     """A body as it passes a face or a back; `guard` translates what it raises."""
 
-    def __init__(self, chunks: Any, close: Callable[[], Any] = _nothing, guard: Guard = contextlib.nullcontext) -> None:
+    def __init__(
+        self,
+        chunks: Any,
+        close: Callable[[], Any] = _nothing,
+        guard: Guard = contextlib.nullcontext,
+    ) -> None:
         self._inner, self._close, self._guard = chunks, close, guard
 
 
@@ -194,8 +206,12 @@ class AsyncFace(Side):
         __tracebackhide__ = True
         guard = partial(_raising, self._library, request)
         with guard():
-            response = await self._inner.handle_async_request(adapted_request(request, IteratedUpload(request.stream)))
-        return _response(self._library, response, self._stream(response.stream, response.stream.aclose, guard))
+            response = await self._inner.handle_async_request(
+                adapted_request(request, IteratedUpload(request.stream))
+            )
+        return _response(
+            self._library, response, self._stream(response.stream, response.stream.aclose, guard)
+        )
 
     async def aclose(self) -> None:
         await self._inner.aclose()
@@ -218,7 +234,9 @@ class SyncFace(Side):
         with guard():
             adapted = adapted_request(request, IteratedUpload(Unsync(request.stream)))
             response: Response = run(self._inner.handle_async_request(adapted))
-        return _response(self._library, response, self._stream(response.stream, response.stream.aclose, guard))
+        return _response(
+            self._library, response, self._stream(response.stream, response.stream.aclose, guard)
+        )
 
     def close(self) -> None:
         run(self._inner.aclose())
@@ -238,8 +256,12 @@ class AsyncBack(Side):
     async def handle_async_request(self, request: Request) -> Response:
         guard = partial(_translated, self._library)
         with guard():
-            response = await self._inner.handle_async_request(_request(self._library, request, self._stream))
-        return adapted_response(response, _AsyncStream(response.stream, response.stream.aclose, guard))
+            response = await self._inner.handle_async_request(
+                _request(self._library, request, self._stream)
+            )
+        return adapted_response(
+            response, _AsyncStream(response.stream, response.stream.aclose, guard)
+        )
 
     async def aclose(self) -> None:
         await self._inner.aclose()
@@ -261,9 +283,15 @@ class SyncBack(Side):
 
 
 def adapted_request(request: Any, stream: Upload) -> Request:
-    """Return a copy of the request as one of ours, which a core may change: the client may send its own again."""
+    """Return a copy of the request as one of ours, which a core may change: the client may send its
+    own again.
+    """
     return Request(
-        request.method, request.url, request.headers.raw, stream, cast(RequestExtensions, dict(request.extensions))
+        request.method,
+        request.url,
+        request.headers.raw,
+        stream,
+        cast(RequestExtensions, dict(request.extensions)),
     )
 
 
@@ -275,7 +303,10 @@ def adapted_response(response: Any, stream: IterableBody) -> Response:
 
 
 def _request(library: Library, request: Request, stream: Callable[[Upload], Any]) -> Any:
-    """Return one of our requests as the library's. A body that is there can be read from it as `content`."""
+    """Return one of our requests as the library's.
+
+    A body that is there can be read from it as `content`.
+    """
     body = request.stream.take()
     adapted = library.Request(
         request.method,
@@ -291,5 +322,8 @@ def _request(library: Library, request: Request, stream: Callable[[Upload], Any]
 
 def _response(library: Library, response: Response, stream: Any) -> Any:
     return library.Response(
-        response.status_code, headers=response.headers.raw, stream=stream, extensions=response.extensions
+        response.status_code,
+        headers=response.headers.raw,
+        stream=stream,
+        extensions=response.extensions,
     )

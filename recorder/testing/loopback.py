@@ -1,5 +1,5 @@
-"""Servers on free ports of this machine, in threads with separate event loops, for clients of any kind: one that
-answers with recordings, one that refuses what goes past them.
+"""Servers on free ports of this machine, in threads with separate event loops, for clients of any
+kind: one that answers with recordings, one that refuses what goes past them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ from recorder.replay.egress_guard import RefusingProxy
 HOST = "127.0.0.1"
 SENT_S = 0.05  # for a client to read what was sent: a reset discards what it has not read yet
 
-_reset: ContextVar[Callable[[], None]] = ContextVar("reset")  # of the connection that a request came by
+# of the connection that a request came by
+_reset: ContextVar[Callable[[], None]] = ContextVar("reset")
 
 
 class _Served(ABC):
@@ -39,7 +40,8 @@ class _Served(ABC):
         try:
             self._started.result()
         except RecorderError as error:
-            raise error.with_traceback(None) from None  # whoever reads it knows nothing of the thread
+            # whoever reads it knows nothing of the thread
+            raise error.with_traceback(None) from None
 
     @abstractmethod
     async def _begin(self) -> None:
@@ -50,8 +52,9 @@ class _Served(ABC):
         """Stop."""
 
     def close(self, grace_s: float = 0.0) -> None:
-        """Stop; requests that are not answered yet have `grace_s` seconds, then they are cut. Does nothing if called
-        again.
+        """Stop; requests that are not answered yet have `grace_s` seconds, then they are cut.
+
+        Does nothing if called again.
         """
         if self._thread.is_alive():
             self._grace_s = grace_s
@@ -77,14 +80,17 @@ class _Served(ABC):
 class Loopback(_Served):
     """The proxy over a transport."""
 
-    def __init__(self, transport: Transport, routes: Routes, bound: socket.socket | None = None) -> None:
+    def __init__(
+        self, transport: Transport, routes: Routes, bound: socket.socket | None = None
+    ) -> None:
         """Listen, at `bound` if it is given. Raises `RecorderError` if that cannot be."""
         self._transport, self._routes, self._bound = transport, routes, bound
         super().__init__("recorder-loopback")
         self.url = f"http://{HOST}:{self._server.port}"
 
     async def _begin(self) -> None:
-        hosts = () if self._bound is None else (ANY_HOST,)  # no web page reaches a socket of this process
+        # no web page reaches a socket of this process
+        hosts = () if self._bound is None else (ANY_HOST,)
         proxy = Proxy(_Resetting(self._transport), self._routes, hosts=hosts)
 
         async def app(incoming: ServerExchange) -> None:
@@ -100,7 +106,10 @@ class Loopback(_Served):
 
 
 class UnixLoopback:
-    """The proxy over a transport, at a Unix socket that only this user can reach. Its clients name hosts, not ports."""
+    """The proxy over a transport, at a Unix socket that only this user can reach.
+
+    Its clients name hosts, not ports.
+    """
 
     def __init__(self, transport: Transport, routes: HostRoutes) -> None:
         """Listen. Raises `RecorderError` if the path is too long for a Unix socket."""
@@ -124,7 +133,9 @@ class UnixLoopback:
 
 
 class _Resetting:
-    """A transport whose resets reach the client: an upstream that breaks down does not close properly."""
+    """A transport whose resets reach the client: an upstream that breaks down does not close
+    properly.
+    """
 
     def __init__(self, inner: Transport) -> None:
         self._inner = inner
@@ -170,7 +181,8 @@ async def _break_off(error: UpstreamError) -> None:
 
 
 def guard() -> Guard | None:
-    """Return the proxy that refuses what goes past a replay, or None where tests may make no sockets.
+    """Return the proxy that refuses what goes past a replay, or None where tests may make no
+    sockets.
 
     pytest-socket forbids them with a `RuntimeError`; then no client gets out anyway.
     """

@@ -1,4 +1,5 @@
-r"""The rules of a project for its cassettes, besides those of every recording: `recorder_redact` of the ini file.
+r"""The rules of a project for its cassettes, besides those of every recording: `recorder_redact` of
+the ini file.
 
     recorder_redact =
         fields:metadata.email
@@ -8,17 +9,19 @@ r"""The rules of a project for its cassettes, besides those of every recording: 
 
 Rules of this file:
 
-* The same is done to what is being recorded (`recorder.testing.clearing`), to recordings and to requests: a redacted
-  value never distinguishes two requests, and is in no message.
+* The same is done to what is being recorded (`recorder.testing.clearing`), to recordings and to
+  requests: a redacted value never distinguishes two requests, and is in no message.
 * A text that a pattern matches is private where it matches, and nowhere else.
 * No request is refused, whatever a client sent; what cannot be redacted is not written.
 
-Request bodies without the fields that a project keeps private: JSON, JSON in a text of it, and forms.
+Request bodies without the fields that a project keeps private: JSON, JSON in a text of it, and
+forms.
 
 Rules of this file:
 
 * A body without such fields keeps its bytes.
-* What cannot be read could hold them anywhere, and is refused: `UnreadableError`. Nothing else is raised.
+* What cannot be read could hold them anywhere, and is refused: `UnreadableError`. Nothing else is
+  raised.
 """
 
 from __future__ import annotations
@@ -59,7 +62,10 @@ class InBodies(NamedTuple):
 
 
 def without(body: bytes, content_type: str, private: InBodies) -> tuple[bytes, Taken]:
-    """Return a body without what is private, and the values at the paths. Raises `UnreadableError`."""
+    """Return a body without what is private, and the values at the paths.
+
+    Raises `UnreadableError`.
+    """
     if not any(private) or not body.strip():
         return body, []
     read = None if seems_json(body) else _FORMS.get(content_type.partition(";")[0].strip().lower())
@@ -71,7 +77,10 @@ def without(body: bytes, content_type: str, private: InBodies) -> tuple[bytes, T
 
 def seems_json(body: bytes) -> bool:
     """Return True if a body begins as an object or an array does, in any encoding of JSON."""
-    return body[:64].decode(json.detect_encoding(body), "ignore").lstrip("\ufeff \t\r\n")[:1] in ("{", "[")
+    return body[:64].decode(json.detect_encoding(body), "ignore").lstrip("\ufeff \t\r\n")[:1] in (
+        "{",
+        "[",
+    )
 
 
 def _json(body: bytes, private: InBodies) -> tuple[bytes, Taken]:
@@ -94,7 +103,10 @@ def _without_text(value: Any, patterns: Sequence[re.Pattern[str]]) -> Any:
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return an object. Raises `ValueError` for a name that is there twice: one of the two would be out of sight."""
+    """Return an object.
+
+    Raises `ValueError` for a name that is there twice: one of the two would be out of sight.
+    """
     found = dict(pairs)
     if len(found) < len(pairs):
         raise ValueError
@@ -132,7 +144,10 @@ def _places(value: Any, step: str) -> Sequence[Any]:
 
 
 def _in_text(text: str, path: Path) -> tuple[str, list[Any]]:
-    """Do the same as `_taken` in JSON that is the text of a value. A text that is none has no fields."""
+    """Do the same as `_taken` in JSON that is the text of a value.
+
+    A text that is none has no fields.
+    """
     try:
         held = json.loads(text.removeprefix("\ufeff"), object_pairs_hook=_object)
     except (ValueError, RecursionError):
@@ -192,7 +207,9 @@ def _part(part: bytes, private: InBodies) -> tuple[bytes, Taken]:
     name = _NAME.search(head)
     if name is None or not end or _CODED.search(head):
         raise ValueError
-    value, taken = _field((name[1] or name[2] or b"").decode(), content.decode("utf-8", "surrogateescape"), private)
+    value, taken = _field(
+        (name[1] or name[2] or b"").decode(), content.decode("utf-8", "surrogateescape"), private
+    )
     return head + end + value.encode("utf-8", "surrogateescape"), taken
 
 
@@ -225,7 +242,10 @@ Found = list[tuple[str, Any]]  # a line, and a value that it has taken out
 
 
 class Redactions:
-    """The lines of `recorder_redact`, each `KIND:WHAT`. Raises `UsageError` for a line that is no such."""
+    """The lines of `recorder_redact`, each `KIND:WHAT`.
+
+    Raises `UsageError` for a line that is no such.
+    """
 
     def __init__(self, lines: Iterable[str] = ()) -> None:
         rules = [_rule(line) for line in lines]
@@ -247,7 +267,10 @@ class Redactions:
         return any(match[0] not in REDACTED for match in matches)
 
     def request(self, request: MatchRequest) -> MatchRequest:
-        """Return a request as it is matched. JSON that cannot be read is dropped: it could hold fields anywhere."""
+        """Return a request as it is matched.
+
+        JSON that cannot be read is dropped: it could hold fields anywhere.
+        """
         try:
             return self.cleared(request)[0]
         except UnreadableError:
@@ -261,9 +284,14 @@ class Redactions:
         return replace(recording, request=head, request_body=request.body)
 
     def cleared(self, request: MatchRequest) -> tuple[MatchRequest, Found]:
-        """Return a request as it is written, and what was taken out of it. Raises `UnreadableError`."""
+        """Return a request as it is written, and what was taken out of it.
+
+        Raises `UnreadableError`.
+        """
         head, found = self._cleared_head(request)
-        body, taken = without(request.body, header(request.headers, "content-type"), self._in_bodies)
+        body, taken = without(
+            request.body, header(request.headers, "content-type"), self._in_bodies
+        )
         found += [(f"fields:{self._fields[number]}", value) for number, value in taken]
         return replace(head, body=body), found
 
@@ -309,7 +337,11 @@ def _pattern(what: str) -> re.Pattern[str]:
     try:
         pattern = re.compile(what)
     except re.error as error:
-        raise UsageError(f"recorder_redact: text:{what} is not a regular expression: {error}.") from None
+        raise UsageError(
+            f"recorder_redact: text:{what} is not a regular expression: {error}."
+        ) from None
     if pattern.search(""):
-        raise UsageError(f"recorder_redact: text:{what} matches the empty text, which is everywhere.")
+        raise UsageError(
+            f"recorder_redact: text:{what} matches the empty text, which is everywhere."
+        )
     return pattern

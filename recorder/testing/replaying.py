@@ -1,9 +1,11 @@
 """Replays and faults as transports of an HTTP library.
 
-Recording in the process of a client, without a proxy: a transport that journals what passes through the library's.
+Recording in the process of a client, without a proxy: a transport that journals what passes through
+the library's.
 
-An ingester process follows the journal, as beside a proxy. All of it is in the database when the transport is closed,
-as its client does. If the process dies before, the ingester brings in the rest. The fixture records into memory.
+An ingester process follows the journal, as beside a proxy. All of it is in the database when the
+transport is closed, as its client does. If the process dies before, the ingester brings in the
+rest. The fixture records into memory.
 """
 
 from __future__ import annotations
@@ -28,7 +30,15 @@ from recorder.replay.matching import Matcher, Seen
 from recorder.replay.matching.noise import DEFAULT_RULES, Rules
 from recorder.replay.pace import LOOP, THREAD, Clock
 from recorder.replay.transport import MISS_STATUS, ReplayTransport, origin_of
-from recorder.testing.libraries import AsyncBack, AsyncFace, Library, Side, SyncBack, SyncFace, library_for
+from recorder.testing.libraries import (
+    AsyncBack,
+    AsyncFace,
+    Library,
+    Side,
+    SyncBack,
+    SyncFace,
+    library_for,
+)
 
 NAMED = 10  # of the unused recordings, in the message that says so
 
@@ -57,9 +67,14 @@ class _Replay(Side):
         """Raise `UnusedRecordingsError`, which lists them, if recordings have answered nothing."""
         __tracebackhide__ = True
         if unused := self.unused():
-            requests = [f"  {each.request.method} {each.request.target} ({each.request.upstream})" for each in unused]
+            requests = [
+                f"  {each.request.method} {each.request.target} ({each.request.upstream})"
+                for each in unused
+            ]
             count = "1 recording was" if len(unused) == 1 else f"{len(unused)} recordings were"
-            raise UnusedRecordingsError("\n".join([f"{count} not asked for:", *limited(requests, NAMED)]))
+            raise UnusedRecordingsError(
+                "\n".join([f"{count} not asked for:", *limited(requests, NAMED)])
+            )
 
 
 class SyncReplay(_Replay, SyncFace):
@@ -85,13 +100,17 @@ def replay_transport(
 ) -> Any:
     """Return a transport for a Client that answers from recordings: a `SyncReplay`.
 
-    `speed` is a factor on the recorded times, or `None` for no pauses; with `reads` a body comes in the pieces that
-    were read, else event by event. `strict` gives each recording once, else equal ones again in the same order.
-    `otherwise` is what answers a miss: an error of that status, a transport of the library, or `None` to raise.
-    `faults` are forms of `recorder.replay.faults.forms`. A `clock` of your own must not suspend in `sleep_until`.
-    Raises `RecorderError` if bytes are missing in a recording.
+    `speed` is a factor on the recorded times, or `None` for no pauses; with `reads` a body comes in
+    the pieces that were read, else event by event. `strict` gives each recording once, else equal
+    ones again in the same order. `otherwise` is what answers a miss: an error of that status, a
+    transport of the library, or `None` to raise. `faults` are forms of
+    `recorder.replay.faults.forms`. A `clock` of your own must not suspend in `sleep_until`. Raises
+    `RecorderError` if bytes are missing in a recording.
     """
-    library, matcher = library_for(library), Matcher(require_whole(recordings), rules, strict=strict)
+    library, matcher = (
+        library_for(library),
+        Matcher(require_whole(recordings), rules, strict=strict),
+    )
     if not isinstance(otherwise, int | None):
         otherwise = SyncBack(otherwise, library)
     core = ReplayTransport(matcher, speed=speed, reads=reads, otherwise=otherwise, clock=clock)
@@ -112,7 +131,10 @@ def async_replay_transport(
     library: Library | None = None,
 ) -> Any:
     """Return the same as `replay_transport`, for an AsyncClient: an `AsyncReplay`."""
-    library, matcher = library_for(library), Matcher(require_whole(recordings), rules, strict=strict)
+    library, matcher = (
+        library_for(library),
+        Matcher(require_whole(recordings), rules, strict=strict),
+    )
     if not isinstance(otherwise, int | None):
         otherwise = AsyncBack(otherwise, library)
     core = ReplayTransport(matcher, speed=speed, reads=reads, otherwise=otherwise, clock=clock)
@@ -122,7 +144,9 @@ def async_replay_transport(
 def fault_transport(
     inner: Any, *faults: str, seed: int = 0, clock: Clock = THREAD, library: Library | None = None
 ) -> Any:
-    """Return a transport for a Client that does the faults to what passes through another one of the library."""
+    """Return a transport for a Client that does the faults to what passes through another one of
+    the library.
+    """
     library = library_for(library)
     return SyncFace(_faulty(SyncBack(inner, library), faults, seed, clock), library)
 
@@ -144,12 +168,16 @@ Wait = Callable[[Callable[[], None]], Awaitable[None]]  # runs work that takes a
 
 
 def recording_transport(
-    database: str | Path, *, session: str | None = None, inner: Any = None, library: Library | None = None
+    database: str | Path,
+    *,
+    session: str | None = None,
+    inner: Any = None,
+    library: Library | None = None,
 ) -> Any:
     """Return a transport for a Client that records into a database.
 
-    `inner` is what it sends through, an HTTPTransport of the library unless given. Without a name for the session,
-    grouping finds one as for a proxy.
+    `inner` is what it sends through, an HTTPTransport of the library unless given. Without a name
+    for the session, grouping finds one as for a proxy.
     """
     library = library_for(library)
     back = SyncBack(inner or library.HTTPTransport(), library)
@@ -157,7 +185,11 @@ def recording_transport(
 
 
 def async_recording_transport(
-    database: str | Path, *, session: str | None = None, inner: Any = None, library: Library | None = None
+    database: str | Path,
+    *,
+    session: str | None = None,
+    inner: Any = None,
+    library: Library | None = None,
 ) -> Any:
     """Return the same as `recording_transport`, for an AsyncClient."""
     library = library_for(library)
@@ -172,7 +204,8 @@ async def _at_once(work: Callable[[], None]) -> None:
 class JournalRecording:
     """A transport that records into a journal.
 
-    It names the upstream of a request, whose host is recorded too: not ours, where we are between the two.
+    It names the upstream of a request, whose host is recorded too: not ours, where we are between
+    the two.
     """
 
     def __init__(self, inner: Transport, journal: ExchangeJournal) -> None:
@@ -199,14 +232,18 @@ class JournalRecording:
 class _DatabaseRecording(JournalRecording):
     """The core of a transport that records: its journal and its ingester."""
 
-    def __init__(self, database: str | Path, inner: Transport, session: str | None, wait: Wait) -> None:
+    def __init__(
+        self, database: str | Path, inner: Transport, session: str | None, wait: Wait
+    ) -> None:
         self._session, self._wait = session, wait
         self._ingestion = load("recorder.testing.ingestion:Ingestion")(database)
         super().__init__(inner, self._ingestion)
 
     def origin(self, request: Request) -> Origin:
         source = "header" if self._session is not None else None
-        return msgspec.structs.replace(origin_of(request), session=self._session, session_source=source)
+        return msgspec.structs.replace(
+            origin_of(request), session=self._session, session_source=source
+        )
 
     async def aclose(self) -> None:
         await super().aclose()

@@ -1,12 +1,13 @@
-"""The library requests: an adapter for its sessions, over the core that the transports of other libraries have, too.
+"""The library requests: an adapter for its sessions, over the core that the transports of other
+libraries have, too.
 
     session ⇄ face ⇄ core (replay, faults, recording) ⇄ back ⇄ the library's own adapter
 
 Rules of this file:
 
-* `requests.adapters.BaseAdapter` is the seam. Nothing of requests, urllib3 and http.client is replaced: a face writes
-  a response as a server would, and they read it. So chunks come as they came, and errors are those of a broken
-  connection.
+* `requests.adapters.BaseAdapter` is the seam. Nothing of requests, urllib3 and http.client is
+  replaced: a face writes a response as a server would, and they read it. So chunks come as they
+  came, and errors are those of a broken connection.
 * urllib3 alone has no such seam. Its clients get the server.
 """
 
@@ -64,7 +65,9 @@ class ReplayAdapter(BaseAdapter):
     def send(self, request: requests.PreparedRequest, *args: Any, **how: Any) -> requests.Response:
         """Return the response as soon as its head is there. Raises the exceptions of requests."""
         __tracebackhide__ = True
-        how = dict(zip(("stream", "timeout", "verify", "cert", "proxies"), args, strict=False)) | how
+        how = (
+            dict(zip(("stream", "timeout", "verify", "cert", "proxies"), args, strict=False)) | how
+        )
         try:
             response = run(self._core.handle_async_request(_request(_Options(request, how))))
         except UpstreamError as error:
@@ -85,7 +88,8 @@ class AdapterBack:
         options = cast(dict[str, _Options], request.extensions)[_OPTIONS]
         prepared = options.prepared.copy()
         body = b"".join([piece async for piece in request.stream])
-        prepared.body = body if options.prepared.body is not None else None  # one that was iterated is used up
+        # one that was iterated is used up
+        prepared.body = body if options.prepared.body is not None else None
         with _translated():
             response = self._adapter.send(prepared, **{**options.how, "stream": True})
         raw = response.raw
@@ -108,7 +112,13 @@ def _request(options: _Options) -> Request:
     if "host" not in prepared.headers:
         headers.insert(0, (b"host", url.netloc))
     extensions = {"timeout": {"read": _patience_s(options.how.get("timeout"))}, _OPTIONS: options}
-    return Request(str(prepared.method), url, headers, _upload(prepared.body), cast(RequestExtensions, extensions))
+    return Request(
+        str(prepared.method),
+        url,
+        headers,
+        _upload(prepared.body),
+        cast(RequestExtensions, extensions),
+    )
 
 
 def _bytes(value: str | bytes, encoding: str = "latin-1") -> bytes:
@@ -124,7 +134,11 @@ def _upload(body: Any) -> Upload:
 def _patience_s(timeout: Any) -> float | None:
     """Return the read timeout of a client, in one of the forms that requests takes."""
     if isinstance(timeout, urllib3.Timeout):
-        return None if not isinstance(timeout.read_timeout, int | float) else float(timeout.read_timeout)
+        return (
+            None
+            if not isinstance(timeout.read_timeout, int | float)
+            else float(timeout.read_timeout)
+        )
     read = timeout[1] if isinstance(timeout, tuple) else timeout
     return None if read is None else float(read)
 
@@ -200,13 +214,19 @@ class _Wire(io.RawIOBase):
 
 
 def _written(response: Response) -> Iterator[bytes]:
-    """Yield a response as a server writes it: without a length, in chunks of HTTP. One that breaks off has no end."""
+    """Yield a response as a server writes it: without a length, in chunks of HTTP.
+
+    One that breaks off has no end.
+    """
     headers = [each for each in response.headers.raw if each[0].lower() != b"transfer-encoding"]
     is_chunked = "content-length" not in response.headers and response.status_code not in _BODILESS
     if is_chunked:
         headers.append((b"transfer-encoding", b"chunked"))
     reason = response.extensions.get("reason_phrase", b"")
-    lines = [b"HTTP/1.1 %d %b" % (response.status_code, reason), *(b"%b: %b" % each for each in headers)]
+    lines = [
+        b"HTTP/1.1 %d %b" % (response.status_code, reason),
+        *(b"%b: %b" % each for each in headers),
+    ]
     yield b"\r\n".join([*lines, b"", b""])
     try:
         for chunk in SyncStream(response.stream):
@@ -224,7 +244,9 @@ def _written(response: Response) -> Iterator[bytes]:
 
 @contextmanager
 def _translated() -> Iterator[None]:
-    """Raise an `UpstreamError` in place of an exception of requests, or of urllib3 while a body is read."""
+    """Raise an `UpstreamError` in place of an exception of requests, or of urllib3 while a body is
+    read.
+    """
     try:
         yield
     except (requests.RequestException, urllib3.exceptions.HTTPError) as error:
@@ -234,7 +256,11 @@ def _translated() -> Iterator[None]:
 def _outcome(error: Exception) -> Any:
     if isinstance(error, requests.ReadTimeout | ReadTimeoutError):
         return "timeout"
-    causes = [error, *error.args, *chain.from_iterable(getattr(each, "args", ()) for each in error.args)]
+    causes = [
+        error,
+        *error.args,
+        *chain.from_iterable(getattr(each, "args", ()) for each in error.args),
+    ]
     if any(isinstance(each, IncompleteRead | RemoteDisconnected) for each in causes):
         return "truncated"
     if any(isinstance(each, ProtocolError | ConnectionResetError) for each in causes):

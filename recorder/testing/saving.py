@@ -1,11 +1,15 @@
-"""Cassettes written by tests: whole or not at all, by one test at a time, in whatever process it runs.
+"""Cassettes written by tests: whole or not at all, by one test at a time, in whatever process it
+runs.
 
 Rules of this file:
 
-* A cassette that tests share names the tests that used each exchange. A test that records again removes what it alone
-  used before; what another test used stays, or is replaced by a newer answer to the same request.
-* A request that several tests of a run send is in a cassette once. A test adds to what is there by then.
-* What is recorded again and did not change stays as it was, with its ids and times: a review shows what changed.
+* A cassette that tests share names the tests that used each exchange. A test that records again
+  removes what it alone used before; what another test used stays, or is replaced by a newer answer
+  to the same request.
+* A request that several tests of a run send is in a cassette once. A test adds to what is there by
+  then.
+* What is recorded again and did not change stays as it was, with its ids and times: a review shows
+  what changed.
 * All that is written is redacted (`recorder.testing.clearing`), what was there before included.
 """
 
@@ -38,7 +42,8 @@ from recorder.wire.logical_request import links_of
 from recorder.wire.recording import recording_of
 
 SOURCE = "test"  # of a session that a test has recorded
-LABEL = "tests"  # of the session in a shared cassette: each test with the numbers of the exchanges that it used
+# of the session in a shared cassette: each test with the numbers of the exchanges that it used
+LABEL = "tests"
 SAME = tuple(level for level in DEFAULT if level != "timing")  # no two runs are equally fast
 AGAIN = ("all", "rewrite")  # the modes that replace what there was
 
@@ -63,7 +68,8 @@ def save_recorded(
 ) -> str | None:
     """Write what a test has recorded; return a remark, if there is one. Raises `RecorderError`.
 
-    `loaded` is what the test was answered from, `used` has the ids of the exchanges of it that answered.
+    `loaded` is what the test was answered from, `used` has the ids of the exchanges of it that
+    answered.
     """
     path = chosen.cassette
     try:
@@ -76,7 +82,9 @@ def save_recorded(
         raise RecorderError(f"The cassette {path} cannot be written: {error.strerror}.") from None
 
 
-def _save(chosen: Settings, loaded: RecordedSession, recorded: Sequence[Recording], used: Set[str]) -> str | None:
+def _save(
+    chosen: Settings, loaded: RecordedSession, recorded: Sequence[Recording], used: Set[str]
+) -> str | None:
     there = _current(chosen, loaded)
     before = _parts(there, chosen)
     left = _without_own(before, there.session, chosen, recorded) if chosen.mode in AGAIN else before
@@ -85,7 +93,11 @@ def _save(chosen: Settings, loaded: RecordedSession, recorded: Sequence[Recordin
     if chosen.mode in AGAIN:
         parts = _with_unchanged(there, parts, chosen)
     if parts == before:
-        return f"{chosen.shown} stays as it is: nothing differs." if chosen.mode in AGAIN and parts else None
+        return (
+            f"{chosen.shown} stays as it is: nothing differs."
+            if chosen.mode in AGAIN and parts
+            else None
+        )
     if not parts:
         chosen.cassette.unlink(missing_ok=True)
         return f"{chosen.shown} was removed: {chosen.test} asked for nothing."
@@ -111,13 +123,17 @@ def _current(chosen: Settings, loaded: RecordedSession) -> RecordedSession:
 
 
 def _parts(there: RecordedSession, chosen: Settings) -> list[_Part]:
-    """Return the exchanges with their tests: without a label, the test that the cassette is named after."""
+    """Return the exchanges with their tests: without a label, the test that the cassette is named
+    after.
+    """
     label = _label(there.session)
     tests = _named_after(there.session, chosen)
     parts = []
     for number, each in enumerate(there.recordings, 1):
         if label is not None:
-            tests = frozenset(test for test, numbers in label.items() if numbers is None or number in numbers)
+            tests = frozenset(
+                test for test, numbers in label.items() if numbers is None or number in numbers
+            )
         parts.append(_Part(each, tests))
     return parts
 
@@ -128,7 +144,9 @@ def _tests(parts: Iterable[_Part]) -> Set[str]:
 
 
 def _label(session: Session) -> dict[str, list[int] | None] | None:
-    """Return the exchanges of each test by the label; None for tests that share all of the cassette."""
+    """Return the exchanges of each test by the label; None for tests that share all of the
+    cassette.
+    """
     label = json.loads(session.labels).get(LABEL)
     if isinstance(label, list):
         return dict.fromkeys(map(str, label))
@@ -151,7 +169,8 @@ def _named_after(session: Session, chosen: Settings) -> frozenset[str]:
 def _without_own(
     parts: Sequence[_Part], session: Session, chosen: Settings, recorded: Sequence[Recording]
 ) -> list[_Part]:
-    """Return the parts that stay when a test records again: what this run has recorded, and what other tests use.
+    """Return the parts that stay when a test records again: what this run has recorded, and what
+    other tests use.
 
     A part that no test uses is replaced, as long as no test has recorded anything beside it.
     """
@@ -166,8 +185,12 @@ def _without_own(
     return left
 
 
-def _with_uses(parts: Sequence[_Part], used: Set[str], recorded: Sequence[Recording], chosen: Settings) -> list[_Part]:
-    """Return the parts with this test at those that answered it; an older cassette is not written for that alone."""
+def _with_uses(
+    parts: Sequence[_Part], used: Set[str], recorded: Sequence[Recording], chosen: Settings
+) -> list[_Part]:
+    """Return the parts with this test at those that answered it; an older cassette is not written
+    for that alone.
+    """
     marked = []
     for part in parts:
         is_unmarked = part.exchange_id in used and not part.tests & chosen.names
@@ -177,10 +200,14 @@ def _with_uses(parts: Sequence[_Part], used: Set[str], recorded: Sequence[Record
     return marked
 
 
-def _with_recorded(parts: list[_Part], known: Set[str], recorded: Sequence[Recording], chosen: Settings) -> list[_Part]:
-    """Return the parts with what a test has recorded: in place of an older answer to the same request, or at the end.
+def _with_recorded(
+    parts: list[_Part], known: Set[str], recorded: Sequence[Recording], chosen: Settings
+) -> list[_Part]:
+    """Return the parts with what a test has recorded: in place of an older answer to the same
+    request, or at the end.
 
-    An answer that another test of this run, or another process, has recorded as often stays as it is.
+    An answer that another test of this run, or another process, has recorded as often stays as it
+    is.
     """
     parts = list(parts)
     made: list[Recording] = []
@@ -189,7 +216,9 @@ def _with_recorded(parts: list[_Part], known: Set[str], recorded: Sequence[Recor
         if part.exchange_id not in known:
             made.append(chosen.redactions.recording(part.recording))
             number_of[id(made[-1])] = number
-    matcher = Matcher(made, Rules(chosen.rules.rules, "exact" if chosen.rules.until == "exact" else "noise"))
+    matcher = Matcher(
+        made, Rules(chosen.rules.rules, "exact" if chosen.rules.until == "exact" else "noise")
+    )
     for each in recorded:
         found = matcher.match(chosen.redactions.request(request_of(each)))
         if not isinstance(found, Match):
@@ -204,7 +233,8 @@ def _with_recorded(parts: list[_Part], known: Set[str], recorded: Sequence[Recor
 
 
 def _with_unchanged(there: RecordedSession, parts: list[_Part], chosen: Settings) -> list[_Part]:
-    """Return the parts, with what is there in place of each answer in which `recorder diff` finds no difference.
+    """Return the parts, with what is there in place of each answer in which `recorder diff` finds
+    no difference.
 
     All of them or none, if one continues another: the id that it names may be gone.
     """
@@ -225,7 +255,9 @@ def _with_unchanged(there: RecordedSession, parts: list[_Part], chosen: Settings
     return mixed
 
 
-def _compared(session: Session, recordings: Sequence[Recording], chosen: Settings) -> list[Recording]:
+def _compared(
+    session: Session, recordings: Sequence[Recording], chosen: Settings
+) -> list[Recording]:
     """Return recordings as they may be written, numbered from 1."""
     rows = redacted_rows(session, recordings, chosen.redactions)
     return [recording_of(*row, number=number) for number, row in enumerate(rows, 1)]
@@ -236,17 +268,24 @@ def _continues(recording: Recording) -> bool:
 
 
 def _labelled(session: Session, parts: Sequence[_Part], chosen: Settings) -> Session:
-    """Return the session with the tests of its exchanges, unless all are of the one test whose cassette it is."""
+    """Return the session with the tests of its exchanges, unless all are of the one test whose
+    cassette it is.
+    """
     tests = _tests(parts)
     labels = json.loads(session.labels)
     labels.pop(LABEL, None)
     if not chosen.is_own or tests - chosen.names:
-        labels[LABEL] = {test: [n for n, part in enumerate(parts, 1) if test in part.tests] for test in sorted(tests)}
+        labels[LABEL] = {
+            test: [n for n, part in enumerate(parts, 1) if test in part.tests]
+            for test in sorted(tests)
+        }
     return msgspec.structs.replace(session, labels=json.dumps(labels, ensure_ascii=False))
 
 
 def is_of_this_run(at_ns: int, chosen: Settings) -> bool:
-    """Return True if a time is after this run of pytest began; cassettes keep times to the microsecond."""
+    """Return True if a time is after this run of pytest began; cassettes keep times to the
+    microsecond.
+    """
     return chosen.began_ns // 1000 <= at_ns // 1000 <= time.time_ns() // 1000
 
 
@@ -267,7 +306,9 @@ def is_shared(there: RecordedSession, chosen: Settings) -> bool:
 
 
 def of_test(there: RecordedSession, chosen: Settings) -> list[Recording]:
-    """Return what a test is known to use of a cassette; all of it if nothing is known to be its own."""
+    """Return what a test is known to use of a cassette; all of it if nothing is known to be its
+    own.
+    """
     own = [part.recording for part in _parts(there, chosen) if part.tests & chosen.names]
     return own or list(there.recordings)
 

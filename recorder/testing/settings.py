@@ -1,8 +1,10 @@
-"""The settings of a test: its markers, the command line, the ini file, and the `[match]` table of the project.
+"""The settings of a test: its markers, the command line, the ini file, and the `[match]` table of
+the project.
 
-The table is that of `recorder.toml` in pytest's root directory, which `recorder mock` reads when it is run there, or of
-the file that the ini key `recorder_match` names. A user's own settings do not count: a test is the same for everybody.
-Nothing but this table is read of such a file, which needs no trust: it sends, listens and writes nowhere.
+The table is that of `recorder.toml` in pytest's root directory, which `recorder mock` reads when it
+is run there, or of the file that the ini key `recorder_match` names. A user's own settings do not
+count: a test is the same for everybody. Nothing but this table is read of such a file, which needs
+no trust: it sends, listens and writes nowhere.
 """
 
 from __future__ import annotations
@@ -58,11 +60,14 @@ class Settings(NamedTuple):
     redactions: Redactions
     allows_network: bool  # else clients that go past a replay are refused, and named
     levels: Sequence[Level]  # at which mode `verify` compares
-    is_of_many: bool  # the marker, of a class or a module, or the ini file: a test of them may ask for nothing
+    # the marker, of a class or a module, or the ini file: a test of them may ask for nothing
+    is_of_many: bool
 
     @property
     def names(self) -> frozenset[str]:
-        """Return the names that it may have in a cassette: cassettes without a label have the short one."""
+        """Return the names that it may have in a cassette: cassettes without a label have the short
+        one.
+        """
         return frozenset({self.test, self.name})
 
     @property
@@ -72,7 +77,9 @@ class Settings(NamedTuple):
 
     @property
     def may_record(self) -> bool:
-        """Return True if a cassette may be recorded: no session, which others record, and no stream with a fault."""
+        """Return True if a cassette may be recorded: no session, which others record, and no stream
+        with a fault.
+        """
         return self.mode not in ("none", VERIFY) and self.session is None and not self.faults
 
     @property
@@ -109,13 +116,19 @@ def settings(item: pytest.Item, mode: str, began_ns: int, *, is_of_many: bool) -
     keywords = _keywords(item)
     folder = Path(item.config.getini("recorder_cassette_dir"))
     own = item.path.parent / folder / item.path.stem / f"{_file_name(item)}{SUFFIX}"
-    cassette = _cassette(item, keywords["cassette"]) if keywords.get("cassette") is not None else own
+    cassette = (
+        _cassette(item, keywords["cassette"]) if keywords.get("cassette") is not None else own
+    )
     session = keywords.get("session")
     if session is not None and not isinstance(session, str):
-        raise UsageError(f"session={session!r} of the recorder marker is not a name or id of a session.")
+        raise UsageError(
+            f"session={session!r} of the recorder marker is not a name or id of a session."
+        )
     allows_network = keywords.get("allow_network", item.config.getini("recorder_allow_network"))
     if not isinstance(allows_network, bool):
-        raise UsageError(f"allow_network={allows_network!r} of the recorder marker is neither True nor False.")
+        raise UsageError(
+            f"allow_network={allows_network!r} of the recorder marker is neither True nor False."
+        )
     return Settings(
         test=item.nodeid,
         name=item.name,
@@ -132,7 +145,9 @@ def settings(item: pytest.Item, mode: str, began_ns: int, *, is_of_many: bool) -
         rules=_rules(item.config, keywords.get("match", {})),
         redactions=Redactions(item.config.getini("recorder_redact")),
         allows_network=allows_network,
-        levels=levels_in(",".join(_texts(keywords, "verify")), "verify of the recorder marker names")
+        levels=levels_in(
+            ",".join(_texts(keywords, "verify")), "verify of the recorder marker names"
+        )
         or _levels_of_project(item.config)
         or STABLE,
         is_of_many=is_of_many,
@@ -144,12 +159,17 @@ def _upstreams(config: pytest.Config, own: Sequence[str]) -> list[Upstream]:
 
 
 def _keywords(item: pytest.Item) -> Mapping[str, Any]:
-    """Return the keywords of all markers of a test; the nearest marker counts. Raises `UsageError`."""
+    """Return the keywords of all markers of a test; the nearest marker counts.
+
+    Raises `UsageError`.
+    """
     found: dict[str, Any] = {}
     for marker in reversed(list(item.iter_markers("recorder"))):
         odd = [*map(repr, marker.args), *(name for name in marker.kwargs if name not in KEYWORDS)]
         if odd:
-            raise UsageError(f"The recorder marker takes no {', '.join(odd)}: its keywords are {', '.join(KEYWORDS)}.")
+            raise UsageError(
+                f"The recorder marker takes no {', '.join(odd)}: its keywords are {', '.join(KEYWORDS)}."
+            )
         if marker.kwargs.keys() >= _SOURCES:
             raise UsageError("The recorder marker takes a cassette or a session, not both.")
         if marker.kwargs.keys() & _SOURCES:
@@ -166,7 +186,9 @@ def _cassette(item: pytest.Item, named: Any) -> Path:
 
 
 def _file_name(item: pytest.Item) -> str:
-    """Return a file name for a test, its classes included, that every file system takes and no other test has."""
+    """Return a file name for a test, its classes included, that every file system takes and no
+    other test has.
+    """
     name = ".".join(item.nodeid.removeprefix(item.nodeid.split("::")[0])[2:].split("::"))
     fit = _UNFIT.sub("-", name)
     if fit == name and len(name) <= NAME_LIMIT:
@@ -182,7 +204,9 @@ def _speed(given: Any) -> float | None:
     except (TypeError, ValueError):
         speed = 0.0
     if not 0 < speed < float("inf"):
-        raise UsageError(f"{given!r} is not a speed: give 1 for the recorded one, a factor, or max for no pauses.")
+        raise UsageError(
+            f"{given!r} is not a speed: give 1 for the recorded one, a factor, or max for no pauses."
+        )
     return speed
 
 
@@ -191,7 +215,9 @@ def _texts(keywords: Mapping[str, Any], keyword: str) -> list[str]:
     given = keywords.get(keyword, [])
     texts = [given] if isinstance(given, str) else given
     if not isinstance(texts, list | tuple) or not all(isinstance(each, str) for each in texts):
-        raise UsageError(f"{keyword}={given!r} of the recorder marker is not text or list of texts.")
+        raise UsageError(
+            f"{keyword}={given!r} of the recorder marker is not text or list of texts."
+        )
     return list(texts)
 
 
@@ -207,7 +233,10 @@ def _faults(texts: list[str]) -> list[Fault]:
 
 
 def _rules(config: pytest.Config, given: Any) -> Rules:
-    """Return the rules of a marker; keys that its table lacks are those of the project. Raises `UsageError`."""
+    """Return the rules of a marker; keys that its table lacks are those of the project.
+
+    Raises `UsageError`.
+    """
     if isinstance(given, Rules):
         return given
     if not isinstance(given, Mapping):
@@ -233,7 +262,9 @@ def _parsed_rules(where: str, table: Mapping[str, Any]) -> Rules:
 
 
 def _match_table(config: pytest.Config) -> tuple[str, Mapping[str, Any]]:
-    """Return the path of the file, as a person calls it, and its table. The dialects of the file are declared.
+    """Return the path of the file, as a person calls it, and its table.
+
+    The dialects of the file are declared.
 
     Raises `UsageError`.
     """

@@ -1,4 +1,6 @@
-"""Recordings as a test names them: what the fixture gives, its session, a file by its path, a session by its name."""
+"""Recordings as a test names them: what the fixture gives, its session, a file by its path, a
+session by its name.
+"""
 
 from __future__ import annotations
 
@@ -32,8 +34,8 @@ Subject = RecordedTest | RecordedSession | str | Path
 def recorded_in(database: str | Path, session: str = "latest") -> list[Recording]:
     """Return the exchanges of a session: its id, the beginning of one, its name, or `latest`.
 
-    Raises `recorder.errors.NotFoundError` if there is no such session or database, and `RecorderError` if bytes are
-    missing in one of them, or too many.
+    Raises `recorder.errors.NotFoundError` if there is no such session or database, and
+    `RecorderError` if bytes are missing in one of them, or too many.
     """
     __tracebackhide__ = True
     return require_whole(loaded("session_in", database, session, keeps_events=False).recordings)
@@ -58,7 +60,9 @@ def session_of(subject: Subject) -> RecordedSession:
     if isinstance(subject, RecordedSession):
         return subject
     if not isinstance(subject, str | Path):
-        raise UsageError(f"{subject!r} is not a recording: give a path, the name of a session, or what was recorded.")
+        raise UsageError(
+            f"{subject!r} is not a recording: give a path, the name of a session, or what was recorded."
+        )
     return loaded("find", str(subject))
 
 
@@ -68,7 +72,9 @@ def name_of(subject: Subject, session: RecordedSession) -> str:
 
 
 def in_thread(load: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """Return the result of a coroutine, run in a separate thread: the caller may run in an event loop."""
+    """Return the result of a coroutine, run in a separate thread: the caller may run in an event
+    loop.
+    """
     __tracebackhide__ = True
     with ThreadPoolExecutor(1) as threads:
         loading = threads.submit(lambda: asyncio.run(load()))

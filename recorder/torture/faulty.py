@@ -1,4 +1,6 @@
-"""A recording with a fault: what the fault makes of the recorded answer, recorded again on a clock that never waits."""
+"""A recording with a fault: what the fault makes of the recorded answer, recorded again on a clock
+that never waits.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,13 @@ import msgspec
 from recorder.errors import UpstreamError
 from recorder.model.events import SWITCHED, Recording, ResponseHead, as_sent
 from recorder.proxy.app import address
-from recorder.proxy.http.messages import Request, RequestExtensions, Response, Transport, WholeUpload
+from recorder.proxy.http.messages import (
+    Request,
+    RequestExtensions,
+    Response,
+    Transport,
+    WholeUpload,
+)
 from recorder.proxy.recording import ExchangeRecorder, RecordingTransport
 from recorder.proxy.routing import Origin
 from recorder.recordings.memory import MemoryJournal
@@ -32,8 +40,8 @@ from recorder.wire.websocket_endpoint import OutgoingFrame
 _MASK = bytes(4)  # of frames that nobody sends
 
 GAP_S = 1.0
-"""Before a connection breaks. Some clients lose what they have not read by then: without a pause it would be chance how
-much that is, and so would be the verdict."""
+"""Before a connection breaks. Some clients lose what they have not read by then: without a pause it
+would be chance how much that is, and so would be the verdict."""
 
 _OF_THE_BODY = ("content-encoding", "content-length")  # as it was sent: a recorded one is decoded
 
@@ -62,14 +70,20 @@ class _Recorded:
         await self._replay.aclose()
 
 
-async def recorded_again(recorded: Recording, forms: tuple[str, ...], speed: float | None) -> list[Recording]:
-    """Return what is recorded when a recording is played with faults: of a turn, its connection, then the turn."""
+async def recorded_again(
+    recorded: Recording, forms: tuple[str, ...], speed: float | None
+) -> list[Recording]:
+    """Return what is recorded when a recording is played with faults: of a turn, its connection,
+    then the turn.
+    """
     if is_turn(recorded):
         return await _turn_with_faults(recorded, forms, speed)
     return [await with_faults(recorded, forms, speed)]
 
 
-async def with_faults(recorded: Recording, forms: tuple[str, ...], speed: float | None) -> Recording:
+async def with_faults(
+    recorded: Recording, forms: tuple[str, ...], speed: float | None
+) -> Recording:
     """Return a recording with faults, and without any pause but theirs if `speed` is None.
 
     Its exchange has a new id. Without faults it is the recording at that speed.
@@ -86,14 +100,18 @@ async def with_faults(recorded: Recording, forms: tuple[str, ...], speed: float 
     return msgspec.structs.replace(made, name=recorded.name, number=recorded.number)
 
 
-def _faulty(recorded: Recording, forms: tuple[str, ...], speed: float | None, clock: Clock) -> FaultTransport:
+def _faulty(
+    recorded: Recording, forms: tuple[str, ...], speed: float | None, clock: Clock
+) -> FaultTransport:
     replay = _Recorded(recorded, ReplayTransport(Matcher([]), speed=speed, clock=clock))
     written = chain.from_iterable(map(_with_gap, forms))
     return FaultTransport(replay, [*map(parse_fault, written)], clock=clock)
 
 
 def _with_gap(form: str) -> tuple[str, ...]:
-    """Return a fault, and the pause before it if it breaks the connection: what is applied later strikes first."""
+    """Return a fault, and the pause before it if it breaks the connection: what is applied later
+    strikes first.
+    """
     kind, _, rest = form.partition("@")
     event = rest.partition(":")[0]
     return (form, f"stall@{event}:{GAP_S}s") if kind == "cut" else (form,)
@@ -107,7 +125,9 @@ class _RecordedTurn(Turns):
         self._recorder = recorder
 
     async def play(self, payload: bytes) -> None:
-        """Answer a request message; then the client leaves, if the server has not ended the connection."""
+        """Answer a request message; then the client leaves, if the server has not ended the
+        connection.
+        """
         self._recorder.client_chunk(encode_frame("text", payload, mask=_MASK))
         async with asyncio.TaskGroup() as tasks:
             await self._answer(QueuedRequest(payload, stream_id_of(request_object(payload))), tasks)
@@ -127,7 +147,9 @@ class _RecordedTurn(Turns):
         self._recorder.end("eof")
 
 
-async def _turn_with_faults(recorded: Recording, forms: tuple[str, ...], speed: float | None) -> list[Recording]:
+async def _turn_with_faults(
+    recorded: Recording, forms: tuple[str, ...], speed: float | None
+) -> list[Recording]:
     clock, journal = _SkippingClock(), MemoryJournal()
     faulty = _faulty(as_http(recorded), forms, speed, clock)
     wall_ns = recorded.exchange.started_ns

@@ -1,4 +1,6 @@
-"""The plan: which faults strike which exchanges, at every boundary that the decoder of their format sees."""
+"""The plan: which faults strike which exchanges, at every boundary that the decoder of their format
+sees.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ from recorder.wire.grouping.rules import Claims
 from recorder.wire.recording import framing_in_head, is_stream
 from recorder.wire.turns import as_http, is_turn
 
-Boundary = Literal["start", "text", "arguments", "call", "items", "middle", "finish", "last", "after", "whole"]
+Boundary = Literal[
+    "start", "text", "arguments", "call", "items", "middle", "finish", "last", "after", "whole"
+]
 
 _PLACES: Mapping[Boundary, str] = {
     "start": "before the first event",
@@ -61,15 +65,18 @@ _FORMS_OVER_WEBSOCKET: Mapping[Boundary, Sequence[str]] = {
     "after": ("close@{n}:1000", "cut@{n}"),
     "whole": (),
 }
-"""Over WebSocket: an answer has no end of its own that could come too early, the connection has. A message is text, so
-no character is split, and what follows the last one is of no turn."""
+"""Over WebSocket: an answer has no end of its own that could come too early, the connection has. A
+message is text, so no character is split, and what follows the last one is of no turn."""
 
 _WITH_ERRORS = ("text", "arguments")
-"""The boundaries at which a stream says each error of its API too: no client knows them better at another one."""
+"""The boundaries at which a stream says each error of its API too: no client knows them better at
+another one.
+"""
 
 _TURNS = ("turn", "subagent", None)
 
-_OF_SERVERS = 429  # and above: what a stream that has begun may end with; those below are about the request
+# and above: what a stream that has begun may end with; those below are about the request
+_OF_SERVERS = 429
 
 
 class PlannedFault(NamedTuple):
@@ -79,8 +86,8 @@ class PlannedFault(NamedTuple):
     form: str
     place: str
     is_whole: bool | None
-    """Whether the client gets all of the answer; None: nobody here knows, or what it asks next does not tell whether
-    it noticed.
+    """Whether the client gets all of the answer; None: nobody here knows, or what it asks next does
+    not tell whether it noticed.
     """
 
 
@@ -108,8 +115,8 @@ class Stream(NamedTuple):
 
 
 async def plan(asked: Iterable[Recording]) -> list[PlannedFault]:
-    """Return the faults for what a client asked: those at boundaries for the first answer with a call, and for the
-    first without; errors of HTTP for the first of both.
+    """Return the faults for what a client asked: those at boundaries for the first answer with a
+    call, and for the first without; errors of HTTP for the first of both.
     """
     struck = _struck([await _stream(each) for each in asked if _can_be_struck(each)])
     planned: dict[tuple[str, str], PlannedFault] = {}
@@ -127,11 +134,18 @@ def _can_be_struck(recorded: Recording) -> bool:
     response = answer.response
     is_answered = response is not None and response.status < 400
     is_readable = not answer.is_switched and not answer.is_coded
-    return is_answered and is_readable and answer.request.method == "POST" and _is_in_conversation(recorded)
+    return (
+        is_answered
+        and is_readable
+        and answer.request.method == "POST"
+        and _is_in_conversation(recorded)
+    )
 
 
 def _is_in_conversation(recorded: Recording) -> bool:
-    """Return whether a request is one of a conversation: a client may well do without the title that it asks for."""
+    """Return whether a request is one of a conversation: a client may well do without the title
+    that it asks for.
+    """
     exchange, path = recorded.exchange, recorded.request.target.partition("?")[0]
     facts = by_name(exchange.api).request_facts(path, recorded.request_body)
     claims = Claims(recorded.request.headers, recorded.request_body, is_message=is_turn(recorded))
@@ -173,7 +187,9 @@ async def _one(body: bytes) -> AsyncIterator[bytes]:
 def _statuses(stream: Stream, dialect: Dialect) -> Iterator[PlannedFault]:
     """Yield the errors of HTTP that the provider documents."""
     for status in dialect.error_statuses:
-        yield PlannedFault(stream.exchange, f"status:{status}", "in place of the answer", is_whole=False)
+        yield PlannedFault(
+            stream.exchange, f"status:{status}", "in place of the answer", is_whole=False
+        )
 
 
 def _in_body(stream: Stream, dialect: Dialect) -> Iterator[PlannedFault]:
@@ -182,7 +198,9 @@ def _in_body(stream: Stream, dialect: Dialect) -> Iterator[PlannedFault]:
     for boundary, n in _boundaries(stream):
         forms = [form.format(n=n) for form in known[boundary]]
         if boundary in _WITH_ERRORS:
-            forms += [f"error@{n}:{status}" for status in dialect.error_statuses if status >= _OF_SERVERS]
+            forms += [
+                f"error@{n}:{status}" for status in dialect.error_statuses if status >= _OF_SERVERS
+            ]
         for form in forms:
             yield PlannedFault(stream.exchange, form, _PLACES[boundary], _is_whole(form, n, stream))
 
@@ -190,8 +208,8 @@ def _in_body(stream: Stream, dialect: Dialect) -> Iterator[PlannedFault]:
 def _is_whole(form: str, n: int, stream: Stream) -> bool | None:
     if form.startswith(("repeat", "slice")):
         return True
-    # Who notices that an answer broke off behind a whole call may ask again with the call and its result, as Codex
-    # does: after a whole answer it asks the same.
+    # Who notices that an answer broke off behind a whole call may ask again with the call and its
+    # result, as Codex does: after a whole answer it asks the same.
     if stream.finish is None or (n < stream.finish and stream.has_call and n >= stream.items_end):
         return None
     return n >= stream.finish
@@ -220,7 +238,10 @@ def _inside(facts: Sequence[Sequence[Fact]]) -> Iterator[tuple[Boundary, int]]:
     calls = [n for n in starts if _has_call(facts[n - 1])]
     texts = _events_adding(facts, ("text", "refusal"))
     arguments = [n for n in _events_adding(facts, ("arguments",)) if n not in calls]
-    deltas: tuple[tuple[Boundary, list[int]], ...] = (("text", texts), ("arguments", _of_first(arguments, calls)))
+    deltas: tuple[tuple[Boundary, list[int]], ...] = (
+        ("text", texts),
+        ("arguments", _of_first(arguments, calls)),
+    )
     for boundary, numbers in deltas:
         if len(numbers) > 1:
             yield boundary, numbers[(len(numbers) - 1) // 2]

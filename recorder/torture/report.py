@@ -1,6 +1,7 @@
 """The report of a torture: rows for a program, JUnit for a CI, a summary for a person.
 
-Pure: the words of the command are in the rows unchanged, and the caller that prints them must escape them.
+Pure: the words of the command are in the rows unchanged, and the caller that prints them must
+escape them.
 """
 
 from __future__ import annotations
@@ -47,9 +48,13 @@ def junit_text(name: str, faults: Sequence[JudgedFault], seconds: float) -> byte
     failures = sum(1 for each in faults if each.verdict in BAD)
     made = suite("recorder torture", Counts(len(faults), failures), seconds, {"recording": name})
     for each in faults:
-        test = SubElement(made, "testcase", classname=f"exchange {each.fault.exchange.number}", name=_name(each))
+        test = SubElement(
+            made, "testcase", classname=f"exchange {each.fault.exchange.number}", name=_name(each)
+        )
         if each.verdict in BAD:
-            SubElement(test, "failure", message=safe_text(f"{each.verdict}: {each.why}"), type=each.verdict)
+            SubElement(
+                test, "failure", message=safe_text(f"{each.verdict}: {each.why}"), type=each.verdict
+            )
     return xml(made)
 
 

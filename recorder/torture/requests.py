@@ -1,4 +1,6 @@
-"""The requests of a run, as far as a verdict looks at them; and the answer to one that asks again for a broken one."""
+"""The requests of a run, as far as a verdict looks at them; and the answer to one that asks again
+for a broken one.
+"""
 
 from __future__ import annotations
 
@@ -30,8 +32,10 @@ class AskedRequest(NamedTuple):
 
     results: int = 0  # of tools
     is_missed: bool = False  # nothing recorded answers it
-    is_again: bool = False  # it asks for the broken answer again: missed as well, if for one of another form
-    goes_on: GoesOn | None = None  # it was missed, and has results of tools that ran, which the struck one had not
+    # it asks for the broken answer again: missed as well, if for one of another form
+    is_again: bool = False
+    # it was missed, and has results of tools that ran, which the struck one had not
+    goes_on: GoesOn | None = None
 
 
 class _Content(NamedTuple):
@@ -54,15 +58,21 @@ class _Content(NamedTuple):
 class NotingTransport:
     """A transport that notes the requests that pass to `inner`.
 
-    Some clients ask again with the items that had come before their answer broke off: Codex does with its reasoning.
-    No recording is equal to that. As nothing in it is new of the client, `struck`, the recording of the answer that
-    broke off, answers it.
+    Some clients ask again with the items that had come before their answer broke off: Codex does
+    with its reasoning. No recording is equal to that. As nothing in it is new of the client,
+    `struck`, the recording of the answer that broke off, answers it.
 
-    Claude Code asks for a document in place of a stream that broke off. That is noted, but nothing recorded answers.
+    Claude Code asks for a document in place of a stream that broke off. That is noted, but nothing
+    recorded answers.
     """
 
-    def __init__(self, inner: Transport, struck: Recording | None, held: Sequence[Recording] = ()) -> None:
-        """`held` are all recordings that answer. Requests that say only what is new since one of them go on from it."""
+    def __init__(
+        self, inner: Transport, struck: Recording | None, held: Sequence[Recording] = ()
+    ) -> None:
+        """`held` are all recordings that answer.
+
+        Requests that say only what is new since one of them go on from it.
+        """
         self._inner, self._struck, self._held = inner, struck, held
         self._logical = LogicalRequests(held)
         self._replay = ReplayTransport(Matcher([]))
@@ -101,7 +111,9 @@ class NotingTransport:
         said = [message for message in conversation.messages if message.role in _OF_THE_CLIENT]
         calls: set[str] = set()
         for message in conversation.messages:
-            calls.update(as_json([part.name, part.value]) for part in message.parts if part.kind == "call")
+            calls.update(
+                as_json([part.name, part.value]) for part in message.parts if part.kind == "call"
+            )
         results = list(conversation.results())
         refusals = [result for result in results if result.failed]
         return _Content(len(said), frozenset(calls), len(results), len(refusals))

@@ -1,6 +1,7 @@
 """The verdict on one run of a command: by its exit code, its output, and the requests that it sent.
 
-Pure. A command that exits with 0 says that all is well: what it prints then is to be what it prints without a fault.
+Pure. A command that exits with 0 says that all is well: what it prints then is to be what it prints
+without a fault.
 """
 
 from __future__ import annotations
@@ -52,17 +53,24 @@ class JudgedFault(NamedTuple):
 
 
 def judged(fault: PlannedFault, run: CommandRun, clean: CommandRun, faulty_id: str) -> JudgedFault:
-    """Return the verdict on a run with a fault, whose recording has that id; `clean` is a run without."""
+    """Return the verdict on a run with a fault, whose recording has that id; `clean` is a run
+    without.
+    """
     verdict, why = _verdict(fault, run, clean, faulty_id)
     return JudgedFault(fault, verdict, why, run)
 
 
-def _verdict(fault: PlannedFault, run: CommandRun, clean: CommandRun, faulty_id: str) -> tuple[Verdict, str]:
+def _verdict(
+    fault: PlannedFault, run: CommandRun, clean: CommandRun, faulty_id: str
+) -> tuple[Verdict, str]:
     struck_id = fault.exchange.exchange.exchange_id
     if run.code is None:
         return "hung", "it was ended"
     if any(each.is_again and each.is_missed for each in run.requests):
-        return "retried", "it asked again for an answer of another form: nothing recorded goes on from there"
+        return (
+            "retried",
+            "it asked again for an answer of another form: nothing recorded goes on from there",
+        )
     if why := _done_twice(run, clean, {struck_id, faulty_id}):
         return "did it twice", why
     if gone_on := _gone_on(fault, run):
@@ -84,7 +92,9 @@ def _verdict(fault: PlannedFault, run: CommandRun, clean: CommandRun, faulty_id:
 
 
 def _gone_on(fault: PlannedFault, run: CommandRun) -> tuple[Verdict, str] | None:
-    """Return the verdict on a run that went on with the answer, in a request that nothing recorded answers."""
+    """Return the verdict on a run that went on with the answer, in a request that nothing recorded
+    answers.
+    """
     how = {each.goes_on for each in run.requests}
     if "otherwise" in how:
         return "took it for success", "it went on with results that are not recorded"
@@ -111,7 +121,9 @@ def _results(run: CommandRun) -> list[int]:
 
 
 def _last_words(run: CommandRun) -> str:
-    """Return the last line with an error that a command printed, or its last one: Node prints its version then."""
+    """Return the last line with an error that a command printed, or its last one: Node prints its
+    version then.
+    """
     printed = (run.err.strip() or run.out.strip()).decode("utf-8", "replace")
     lines = printed.splitlines() or ["it printed nothing"]
     errors = [line for line in lines if _ERROR.match(line)]

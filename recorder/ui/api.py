@@ -1,11 +1,12 @@
-"""The API of the viewer: a table of URLs and the functions that answer them. `docs/formats.md` documents it.
+"""The API of the viewer: a table of URLs and the functions that answer them. `docs/formats.md`
+documents it.
 
 Rules of this file:
 
-* A pattern is a method and the path with `{names}`, then `?` and the names of its query, with `&` between; another name
-  is an error.
-* A handler takes the context of the viewer and the values of its pattern. It returns an object, which becomes JSON; or
-  a `Streamed`, whose parts are sent as they are.
+* A pattern is a method and the path with `{names}`, then `?` and the names of its query, with `&`
+  between; another name is an error.
+* A handler takes the context of the viewer and the values of its pattern. It returns an object,
+  which becomes JSON; or a `Streamed`, whose parts are sent as they are.
 * A failure is an exception of recorder: its class decides the status (`recorder.ui.app`).
 """
 
@@ -35,7 +36,12 @@ from recorder.recordings.session import RecordedSession
 from recorder.replay.matching.noise import DEFAULT_RULES, Rules
 from recorder.store.queries.outlines import outlines
 from recorder.store.queries.reader import LogReader
-from recorder.store.queries.session_list import ListPlace, SessionFilter, list_sessions, session_page
+from recorder.store.queries.session_list import (
+    ListPlace,
+    SessionFilter,
+    list_sessions,
+    session_page,
+)
 from recorder.store.queries.session_named import session_named
 from recorder.ui import follow
 from recorder.ui.asked import asked
@@ -44,7 +50,15 @@ from recorder.ui.find import events_with
 from recorder.ui.lanes import timeline
 from recorder.ui.marks import marks
 from recorder.ui.pictures import picture
-from recorder.ui.raw import details, exchange_body, in_parts, listed, model_request, raw_exchange, sliced
+from recorder.ui.raw import (
+    details,
+    exchange_body,
+    in_parts,
+    listed,
+    model_request,
+    raw_exchange,
+    sliced,
+)
 from recorder.ui.sql import Questions, checked_question, examples, home, views
 from recorder.ui.track import TrackCache, segment
 from recorder.ui.turns import Turn, turns
@@ -57,8 +71,8 @@ HOME_DAYS = 30
 MOST_DAYS = 3_660  # ten years: more days than a chart has pixels
 PAGE_EVENTS = 500
 ANSWER_BYTES = 8 * 2**20
-"""Bytes of differences in one answer: more is not a page that somebody reads. All are counted; of a pair that is
-compared alone there are as many as `recorder diff` lists."""
+"""Bytes of differences in one answer: more is not a page that somebody reads. All are counted; of a
+pair that is compared alone there are as many as `recorder diff` lists."""
 
 
 @dataclass(slots=True)
@@ -70,7 +84,9 @@ class Context:
     questions: Questions
     rules: Rules = DEFAULT_RULES  # of requests that are compared
     loading: asyncio.Lock = field(default_factory=asyncio.Lock)
-    """Held while whole sessions are: each may take all the memory that there is for them, so one answer at a time."""
+    """Held while whole sessions are: each may take all the memory that there is for them, so one
+    answer at a time.
+    """
     tracks: TrackCache = field(default_factory=TrackCache)
 
 
@@ -84,7 +100,9 @@ class Streamed(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Parameters:
-    """The values of a request: of the names in its path, of its query, and its JSON body if it is a POST."""
+    """The values of a request: of the names in its path, of its query, and its JSON body if it is a
+    POST.
+    """
 
     path: Mapping[str, str]
     query: Mapping[str, str]
@@ -104,7 +122,10 @@ class Parameters:
         return self.query.get(name) or None
 
     def number(self, name: str, default: int, least: int = 0, most: int = 2**63 - 1) -> int:
-        """Return a whole number of the query or path. Raise `UsageError` if it is none, or out of bounds."""
+        """Return a whole number of the query or path.
+
+        Raise `UsageError` if it is none, or out of bounds.
+        """
         given = self.path.get(name) or self.query.get(name)
         if not given:
             return default
@@ -117,7 +138,9 @@ class Parameters:
         return number
 
     def optional_number(self, name: str) -> int | None:
-        """Return a whole number of the query, as a wall time in nanoseconds since the epoch; None if it is absent."""
+        """Return a whole number of the query, as a wall time in nanoseconds since the epoch; None
+        if it is absent.
+        """
         return self.number(name, 0) if self.text(name) else None
 
     def flag(self, name: str) -> bool:
@@ -151,14 +174,18 @@ async def _sessions(context: Context, parameters: Parameters) -> Json:
         probes=parameters.flag("probes"),
     )
     cursor = parameters.text("before")
-    page = await session_page(context.log, limit, wanted, ListPlace.parse(cursor) if cursor else None)
+    page = await session_page(
+        context.log, limit, wanted, ListPlace.parse(cursor) if cursor else None
+    )
     return {"sessions": page.rows, "next": page.next and page.next.cursor()}
 
 
 async def session_outline(log: LogReader, ref: str) -> Json:
     """Return a session with a summary of each of its exchanges."""
     session, numbered = await select_exchanges(log, ref, None)
-    summary = next(iter(await list_sessions(log, 1, SessionFilter(session_id=session.session_id))), None)
+    summary = next(
+        iter(await list_sessions(log, 1, SessionFilter(session_id=session.session_id))), None
+    )
     if summary is None:  # it was purged between the two questions
         raise NotFoundError(f"Session {session.name} was purged.")
     found = {row.exchange_id: row for row in await outlines(log, session.session_id)}
@@ -188,11 +215,14 @@ _OF_OUTLINE = ("purpose", "status", "has_ended", "events", "duration_ns")
 
 
 async def _diff(context: Context, parameters: Parameters) -> Json:
-    # Only sessions of the log are compared, not files: a URL must not choose what is read from the disk.
+    # Only sessions of the log are compared, not files: a URL must not choose what is read from the
+    # disk.
     a, b = parameters.text("a"), parameters.text("b")
     terms = terms_of(parameters.text("tolerance"), context.rules, exact=parameters.flag("exact"))
     async with context.loading:
-        return await comparison(context.log, context.url, a, b, levels_in(parameters.text("only") or ""), terms)
+        return await comparison(
+            context.log, context.url, a, b, levels_in(parameters.text("only") or ""), terms
+        )
 
 
 def terms_of(tolerance: str | None, rules: Rules, *, exact: bool) -> Terms:
@@ -209,12 +239,16 @@ def terms_of(tolerance: str | None, rules: Rules, *, exact: bool) -> Terms:
 async def comparison(
     log: LogReader, url: URL, a: str | None, b: str | None, only: Sequence[Level], terms: Terms
 ) -> Json:
-    """Return the object of `recorder diff --json` for two sessions, or `SESSION:N` for one exchange, and `sessions`.
+    """Return the object of `recorder diff --json` for two sessions, or `SESSION:N` for one
+    exchange, and `sessions`.
 
-    Raises `NotFoundError` for a reference that leads nowhere or to no exchange, `RecorderError` if a side is too large.
+    Raises `NotFoundError` for a reference that leads nowhere or to no exchange, `RecorderError` if
+    a side is too large.
     """
     if not a or not b:
-        raise UsageError("Name two sessions, a and b: each by its id, its name, or latest; SESSION:N is one exchange.")
+        raise UsageError(
+            "Name two sessions, a and b: each by its id, its name, or latest; SESSION:N is one exchange."
+        )
     one, other = await find_session(log, a), await find_session(log, b)
     for side in (one, other):
         if not side.recordings:
@@ -224,7 +258,9 @@ async def comparison(
     return {**found, "sessions": {"a": _side(one), "b": _side(other)}, "command": command}
 
 
-def _compared(one: RecordedSession, other: RecordedSession, only: Sequence[Level], terms: Terms) -> Json:
+def _compared(
+    one: RecordedSession, other: RecordedSession, only: Sequence[Level], terms: Terms
+) -> Json:
     report = diff(one.recordings, other.recordings, only, terms, (one.continued, other.continued))
     answer = document(one.name, other.name, report)
     left_bytes = ANSWER_BYTES
@@ -241,7 +277,11 @@ def _compared(one: RecordedSession, other: RecordedSession, only: Sequence[Level
 
 def _side(side: RecordedSession) -> Json:
     session = side.session
-    return {"session_id": session.session_id, "name": session.name, "exchanges": len(side.recordings)}
+    return {
+        "session_id": session.session_id,
+        "name": session.name,
+        "exchanges": len(side.recordings),
+    }
 
 
 def _options(only: Sequence[Level], terms: Terms) -> list[str]:
@@ -262,7 +302,11 @@ async def _asked(context: Context, parameters: Parameters) -> Json:
 
 async def _body(context: Context, parameters: Parameters) -> Streamed:
     """Return bytes that no browser takes for a page, whatever was recorded."""
-    which, start, limit = parameters.text("of"), parameters.number("from", 0), parameters.optional_number("limit")
+    which, start, limit = (
+        parameters.text("of"),
+        parameters.number("from", 0),
+        parameters.optional_number("limit"),
+    )
     async with context.loading if which == "model" else nullcontext():
         saved_as, chunks = await exchange_body(context.log, *parameters.exchange, which)
     disposition = (b"content-disposition", f'attachment; filename="{saved_as}"'.encode())
@@ -309,7 +353,10 @@ ROUTES: dict[str, Handler] = {
     "GET /api/diff?a&b&only&tolerance&exact": _diff,
     SESSION: lambda context, parameters: session_outline(context.log, parameters["session"]),
     f"{SESSION}/lanes?exchange&after": lambda context, parameters: timeline(
-        context.log, parameters["session"], parameters.text("exchange"), parameters.number("after", -1, -1)
+        context.log,
+        parameters["session"],
+        parameters.text("exchange"),
+        parameters.number("after", -1, -1),
     ),
     f"{SESSION}/marks": lambda context, parameters: marks(context.log, parameters["session"]),
     f"{SESSION}/find?text": lambda context, parameters: events_with(
@@ -334,7 +381,9 @@ ROUTES: dict[str, Handler] = {
     "GET /api/views": _views,
     "GET /api/examples": _examples,
     "GET /api/follow": _follow,
-    "POST /api/query": lambda context, parameters: context.questions.ask(*checked_question(parameters.body)),
+    "POST /api/query": lambda context, parameters: context.questions.ask(
+        *checked_question(parameters.body)
+    ),
 }
 """All of the API. A POST takes a JSON body."""
 
@@ -359,19 +408,29 @@ ENDPOINTS = [_endpoint(route, handler) for route, handler in ROUTES.items()]
 
 
 def find(path: bytes) -> tuple[Endpoint, dict[str, str]]:
-    """Return the endpoint of a path, as it came, with the values in it. Raise `NotFoundError` if there is none."""
+    """Return the endpoint of a path, as it came, with the values in it.
+
+    Raise `NotFoundError` if there is none.
+    """
     for endpoint in ENDPOINTS:
         match = endpoint.path.fullmatch(path)
         if match is not None:
             named = match.groupdict().items()
-            return endpoint, {name: unquote_to_bytes(value).decode("utf-8", "replace") for name, value in named}
+            return endpoint, {
+                name: unquote_to_bytes(value).decode("utf-8", "replace") for name, value in named
+            }
     raise NotFoundError("There is nothing of that name in the API: docs/formats.md has all of it.")
 
 
 def query_of(endpoint: Endpoint, query: bytes) -> dict[str, str]:
-    """Return the values of a query. Raise `UsageError` for a name that the route does not have, or has twice."""
+    """Return the values of a query.
+
+    Raise `UsageError` for a name that the route does not have, or has twice.
+    """
     values: dict[str, str] = {}
-    for name, value in parse_qsl(query.decode("latin-1"), keep_blank_values=True, encoding="utf-8", errors="replace"):
+    for name, value in parse_qsl(
+        query.decode("latin-1"), keep_blank_values=True, encoding="utf-8", errors="replace"
+    ):
         if name not in endpoint.names:
             known = ", ".join(sorted(endpoint.names)) or "none"
             raise UsageError(f"There is no parameter {name!r} here: there is {known}.")

@@ -2,14 +2,18 @@
 
 Rules of this file:
 
-* Nothing recorded is answered before the door has admitted it, and every answer has the headers of `HEADERS`.
-* A port on localhost is open to every web page of the user's browser, and to other users of the machine. So the API
-  wants a token always, and Host and the browser's own headers are checked before it. The pages are those of the
-  package: they have nothing to hide, and show nothing without the API.
-* There is no cookie: a browser sends it to every port of the machine, and so to whoever else listens on one.
+* Nothing recorded is answered before the door has admitted it, and every answer has the headers of
+  `HEADERS`.
+* A port on localhost is open to every web page of the user's browser, and to other users of the
+  machine. So the API wants a token always, and Host and the browser's own headers are checked
+  before it. The pages are those of the package: they have nothing to hide, and show nothing without
+  the API.
+* There is no cookie: a browser sends it to every port of the machine, and so to whoever else
+  listens on one.
 * A GET leaks here, for all of the API reads: reading is checked as strictly as anything else.
 * No answer ever has a CORS header, and no redirect has a target from a request.
-* Files come from the package, by a table that is made once: no path of a request is ever a path of the disk.
+* Files come from the package, by a table that is made once: no path of a request is ever a path of
+  the disk.
 * An answer is encoded in a thread if it is big, so that one does not stop the others.
 """
 
@@ -94,12 +98,17 @@ class Guard:
         self.port = 0  # where the viewer listens; nobody has the token before it is known
 
     def refusal(self, method: str, path: bytes, headers: Headers) -> Refusal | None:
-        """Return why a request is refused before anybody asks for its token, or None. Names are in lower case."""
+        """Return why a request is refused before anybody asks for its token, or None.
+
+        Names are in lower case.
+        """
         hosts = [value for name, value in headers if name == b"host"]
         if len(hosts) != 1:
             return Refusal(400, "bad_request", "A request needs exactly one Host header.")
         if not is_local(hosts[0], ()):
-            return Refusal(403, "host_not_allowed", "This Host is not one of ours: use 127.0.0.1 or localhost.")
+            return Refusal(
+                403, "host_not_allowed", "This Host is not one of ours: use 127.0.0.1 or localhost."
+            )
         origins = {value for name, value in headers if name == b"origin"}
         if not origins <= {b"http://" + hosts[0]}:
             return Refusal(403, "origin_not_allowed", "Requests from other web pages are refused.")
@@ -158,9 +167,14 @@ class Viewer:
             return
         data = path.read_bytes()
         tag = b'"%b"' % sha256(data).hexdigest()[:32].encode()
-        headers = [(b"content-type", TYPES[path.suffix]), (b"cache-control", b"no-cache"), (b"etag", tag)]
+        headers = [
+            (b"content-type", TYPES[path.suffix]),
+            (b"cache-control", b"no-cache"),
+            (b"etag", tag),
+        ]
         if dict(incoming.headers).get(b"if-none-match") == tag:
-            incoming.start(304, [*headers, *HEADERS])  # with no length: it would be taken for that of the file
+            # with no length: it would be taken for that of the file
+            incoming.start(304, [*headers, *HEADERS])
             incoming.finish()
         else:
             _respond(incoming, 200, headers, data)
@@ -170,12 +184,19 @@ class Viewer:
         try:
             answer = await self._answer(incoming)
         except RecorderError as error:
-            status, type = next(found for kind, found in STATUSES.items() if isinstance(error, kind))
+            status, type = next(
+                found for kind, found in STATUSES.items() if isinstance(error, kind)
+            )
             _refuse(incoming, Refusal(status, type, str(error)))
             return
         except Exception as error:
-            log.error("a page of the viewer could not be answered: %s", type_name(error), exc_info=error)
-            _refuse(incoming, Refusal(500, "internal", f"The viewer failed ({type_name(error)}): that is a bug."))
+            log.error(
+                "a page of the viewer could not be answered: %s", type_name(error), exc_info=error
+            )
+            _refuse(
+                incoming,
+                Refusal(500, "internal", f"The viewer failed ({type_name(error)}): that is a bug."),
+            )
             return
         if isinstance(answer, api.Streamed):
             await self._stream(incoming, answer)
@@ -199,7 +220,9 @@ class Viewer:
         if is_post:
             data = await _body(incoming)
             if data is None:
-                return Refusal(413, "request_too_large", f"The body is over {BODY_LIMIT_BYTES >> 20} MiB.")
+                return Refusal(
+                    413, "request_too_large", f"The body is over {BODY_LIMIT_BYTES >> 20} MiB."
+                )
             body = api.body_of(data)
         return await endpoint.handler(self._context, api.Parameters(values, query, body))
 
@@ -208,12 +231,22 @@ class Viewer:
         task = asyncio.current_task()
         assert task is not None
         if len(self._streams) >= STREAMS:
-            _refuse(incoming, Refusal(503, "too_many", f"This viewer follows {STREAMS} things: close some pages."))
+            _refuse(
+                incoming,
+                Refusal(
+                    503, "too_many", f"This viewer follows {STREAMS} things: close some pages."
+                ),
+            )
             return
         self._streams.add(task)
         try:
             async with contextlib.aclosing(answer.chunks) as chunks:
-                headers = [(b"content-type", answer.content_type), NO_STORE, *answer.headers, *HEADERS]
+                headers = [
+                    (b"content-type", answer.content_type),
+                    NO_STORE,
+                    *answer.headers,
+                    *HEADERS,
+                ]
                 incoming.start(200, headers)
                 if incoming.method != "HEAD":
                     async for chunk in chunks:
@@ -234,10 +267,14 @@ def _size_refusal(method: str, headers: Headers) -> Refusal | None:
         has_body = b"transfer-encoding" in known or known.get(b"content-length", b"0") != b"0"
         return Refusal(400, "bad_request", f"A {method} has no body here.") if has_body else None
     if known.get(b"content-type", b"").partition(b";")[0].strip().lower() != b"application/json":
-        return Refusal(415, "not_json", "The body must be JSON: send content-type: application/json.")
+        return Refusal(
+            415, "not_json", "The body must be JSON: send content-type: application/json."
+        )
     length = known.get(b"content-length", b"0")
     if not length.isdigit() or int(length) > BODY_LIMIT_BYTES:
-        return Refusal(413, "request_too_large", f"The body is over the limit of {BODY_LIMIT_BYTES >> 20} MiB.")
+        return Refusal(
+            413, "request_too_large", f"The body is over the limit of {BODY_LIMIT_BYTES >> 20} MiB."
+        )
     return None
 
 

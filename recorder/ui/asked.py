@@ -1,7 +1,9 @@
-"""A request for a reader: its system prompt, tools, messages and settings, and what is new since the request before.
+"""A request for a reader: its system prompt, tools, messages and settings, and what is new since
+the request before.
 
-The request before is the nearest earlier one of the same API, thread and purpose. Both are read as the model saw them,
-with all that they continue. Of pictures, files and sounds it has sizes and digests: `recorder.ui.pictures` has bytes.
+The request before is the nearest earlier one of the same API, thread and purpose. Both are read as
+the model saw them, with all that they continue. Of pictures, files and sounds it has sizes and
+digests: `recorder.ui.pictures` has bytes.
 """
 
 from __future__ import annotations
@@ -27,7 +29,8 @@ from recorder.wire.logical_request import LogicalRequest
 Json = dict[str, Any]
 
 TEXT_CHARS = 20_000
-"""Characters of a text that are shown: a long system prompt. "request and response" has all of it."""
+"""Characters of a text that are shown: a long system prompt. "request and response" has all of it.
+"""
 
 SHOWN_MESSAGES = 500
 """Messages that are shown, the newest: a page with more is slow, and what is new is among them."""
@@ -38,8 +41,9 @@ Clean = Callable[[str], str]
 
 
 async def asked(log: LogReader, ref: str, exchange: str, *, is_brief: bool) -> Json:
-    """Return the request of an exchange; with `is_brief` only the counts of its parts. `read` is None if nobody here
-    knows what its requests say.
+    """Return the request of an exchange; with `is_brief` only the counts of its parts.
+
+    `read` is None if nobody here knows what its requests say.
 
     Raises `RecorderError` if it and what it continues are too large.
     """
@@ -50,9 +54,15 @@ async def asked(log: LogReader, ref: str, exchange: str, *, is_brief: bool) -> J
 
 
 async def asked_of(
-    log: LogReader, session: Session, everything: Sequence[Numbered], chosen: Sequence[Numbered], clean: Clean = str
+    log: LogReader,
+    session: Session,
+    everything: Sequence[Numbered],
+    chosen: Sequence[Numbered],
+    clean: Clean = str,
 ) -> AsyncIterator[Asked]:
-    """Yield the requests of some of all exchanges of a session. `clean` is asked for each text before it is cut.
+    """Yield the requests of some of all exchanges of a session.
+
+    `clean` is asked for each text before it is cut.
 
     Raises `RecorderError` if they and what they continue are too large together.
     """
@@ -62,8 +72,11 @@ async def asked_of(
     shown = await load_requests(log, session, [each for each in everything if each[0] in needed])
     loaded = {recorded.number: (recorded, request) for recorded, request in shown}
     only = chosen[0][1].exchange_id if len(chosen) == 1 else None
-    caches = {turn.number: turn.document() for turn in await cache_of_log(log, session, everything, only)}
-    last_read: dict[int, Conversation] = {}  # until the next one of its kind: a session repeats what was said
+    caches = {
+        turn.number: turn.document() for turn in await cache_of_log(log, session, everything, only)
+    }
+    # until the next one of its kind: a session repeats what was said
+    last_read: dict[int, Conversation] = {}
     for number in sorted(needed):
         now = _read(*loaded[number]) if number in loaded else None
         before = last_read.pop(befores.get(number, 0), None)
@@ -97,8 +110,12 @@ class Asked(NamedTuple):
         }
 
 
-async def _befores(log: LogReader, session: Session, everything: Sequence[Numbered]) -> dict[int, int]:
-    """Return the number of the nearest earlier exchange of the same API, thread and purpose, where there is one."""
+async def _befores(
+    log: LogReader, session: Session, everything: Sequence[Numbered]
+) -> dict[int, int]:
+    """Return the number of the nearest earlier exchange of the same API, thread and purpose, where
+    there is one.
+    """
     purposes = {each.exchange_id: each.purpose for each in await outlines(log, session.session_id)}
     latest: dict[tuple[str | None, ...], int] = {}
     befores = {}
@@ -114,7 +131,9 @@ def _read(recorded: Recording, request: LogicalRequest) -> Conversation | None:
     body = request_json(request)
     if body is None:
         return None
-    return by_name(recorded.exchange.api).read_request(recorded.request.target.partition("?")[0], body)
+    return by_name(recorded.exchange.api).read_request(
+        recorded.request.target.partition("?")[0], body
+    )
 
 
 class _Asking:
@@ -139,7 +158,9 @@ class _Asking:
             "tools": len(_tools(self._now)),
             "messages": len(self._messages),
             "kept_messages": None if self._before is None else self._kept,
-            "dropped_messages": 0 if self._before is None else len(_said(self._before)) - self._kept,
+            "dropped_messages": 0
+            if self._before is None
+            else len(_said(self._before)) - self._kept,
             "settings": {name: value for name, value in settings.items() if value is not None},
             "system_differs_at": self._system_differs_at(),
             "changed_tools": [name for name, _ in self._changed_tools()],
@@ -151,13 +172,18 @@ class _Asking:
         first = max(0, len(self._messages) - SHOWN_MESSAGES)
         return {
             "system": _cut(self._system),
-            "tool_list": [{**self._tool(each), "state": states.get(_name(each), "same")} for each in _tools(self._now)],
+            "tool_list": [
+                {**self._tool(each), "state": states.get(_name(each), "same")}
+                for each in _tools(self._now)
+            ],
             "first_message": first,
             "message_list": [self._message(each) for each in self._messages[first:]],
         }
 
     def _system_differs_at(self) -> int | None:
-        """Return the first character of the system prompt that is another one than before; None if it is the same."""
+        """Return the first character of the system prompt that is another one than before; None if
+        it is the same.
+        """
         if self._before is None:
             return None
         before = self._clean(_system(self._before))
@@ -183,7 +209,10 @@ class _Asking:
     def _tool(self, tool: Tool) -> Json:
         description = tool.description if isinstance(tool.description, str) else ""
         schema = "" if tool.schema is None else as_json(tool.schema)
-        shown = {"description": _cut(self._clean(description)), "parameters": _cut(self._clean(schema))}
+        shown = {
+            "description": _cut(self._clean(description)),
+            "parameters": _cut(self._clean(schema)),
+        }
         return {"name": _name(tool), **shown}
 
     def _message(self, message: Message) -> Json:
@@ -237,7 +266,9 @@ def _compared(message: Message) -> Any:
 
 
 def _tools(conversation: Conversation) -> list[Tool]:
-    """Return the tools that a model has: those of the request, and those that items bring, as Codex sends them."""
+    """Return the tools that a model has: those of the request, and those that items bring, as Codex
+    sends them.
+    """
     tools = [*conversation.tools]
     for part in conversation.parts:
         if part.kind == "tools" and isinstance(part.value, list):
@@ -251,7 +282,16 @@ def _name(tool: Tool) -> str:
 
 
 _MEDIA = ("file", "audio", "video", "image")
-_NAMES = ("filename", "displayName", "display_name", "title", "name", "file_id", "file_uri", "fileUri")
+_NAMES = (
+    "filename",
+    "displayName",
+    "display_name",
+    "title",
+    "name",
+    "file_id",
+    "file_uri",
+    "fileUri",
+)
 """Members of a part, or of an object in it, that say which file it is: the best first."""
 
 

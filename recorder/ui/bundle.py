@@ -2,10 +2,13 @@
 
 Rules of this file:
 
-* A module becomes a function in one inline script, those that it imports before it. That needs no parser, since the
-  modules keep to one form (`_IMPORT`, `_EXPORT`); what has another form is an error, not a broken page.
-* A page that is imported when it is opened (`import("./page.js")`) is in the bundle if the caller names it.
-* Nothing but what is in the page may run: its Content-Security-Policy has the digests of its script and its style.
+* A module becomes a function in one inline script, those that it imports before it. That needs no
+  parser, since the modules keep to one form (`_IMPORT`, `_EXPORT`); what has another form is an
+  error, not a broken page.
+* A page that is imported when it is opened (`import("./page.js")`) is in the bundle if the caller
+  names it.
+* Nothing but what is in the page may run: its Content-Security-Policy has the digests of its script
+  and its style.
 """
 
 from __future__ import annotations
@@ -66,7 +69,8 @@ def bundle() -> Bundle:
 
 
 def modules(static: Traversable, entry: str, pages: Collection[str]) -> dict[str, str]:
-    """Return the modules that an entry and some pages need, by path, those that another one imports before it.
+    """Return the modules that an entry and some pages need, by path, those that another one imports
+    before it.
 
     Raises `ValueError` if modules import each other in a circle.
     """
@@ -75,7 +79,9 @@ def modules(static: Traversable, entry: str, pages: Collection[str]) -> dict[str
 
     def visit(path: str) -> None:
         if path in waiting:
-            raise ValueError(f"{' imports '.join([*waiting[waiting.index(path) :], path])}: that is a circle.")
+            raise ValueError(
+                f"{' imports '.join([*waiting[waiting.index(path) :], path])}: that is a circle."
+            )
         if path in found:
             return
         waiting.append(path)
@@ -94,25 +100,39 @@ def _script(sources: dict[str, str]) -> str:
     """Return one script of modules, in their order."""
     for path, source in sources.items():
         if _ENDS_SCRIPT.search(source):
-            raise ValueError(f"{path} has the end of a script or a comment of HTML in it: write it in two parts.")
-    return '"use strict";\n' + "".join(wrapped(path, source, sources) for path, source in sources.items())
+            raise ValueError(
+                f"{path} has the end of a script or a comment of HTML in it: write it in two parts."
+            )
+    return '"use strict";\n' + "".join(
+        wrapped(path, source, sources) for path, source in sources.items()
+    )
 
 
 def wrapped(path: str, source: str, bundled: Collection[str]) -> str:
-    """Return a module as a constant with what it exports. Raises `ValueError` for another form of import or export."""
+    """Return a module as a constant with what it exports.
+
+    Raises `ValueError` for another form of import or export.
+    """
     names = [name for _, name in _EXPORT.findall(source)]
     inner = _IMPORT.sub(
-        lambda match: f"const {{ {_renamed(match[1])} }} = {_constant(_resolved(path, match[2]))};", source
+        lambda match: f"const {{ {_renamed(match[1])} }} = {_constant(_resolved(path, match[2]))};",
+        source,
     )
     inner = _EXPORT.sub(r"\1\2", inner)
     inner = _DYNAMIC.sub(lambda match: _dynamic(_resolved(path, match[1]), bundled), inner)
     if left := _ANY.search(inner):
         raise ValueError(f"{path} has a form that no bundle can hold: {left[0].strip()}")
-    return f"const {_constant(path)} = (() => {{\n{inner}\nreturn {{ {', '.join(names)} }};\n}})();\n"
+    return (
+        f"const {_constant(path)} = (() => {{\n{inner}\nreturn {{ {', '.join(names)} }};\n}})();\n"
+    )
 
 
 def _dynamic(path: str, bundled: Collection[str]) -> str:
-    page = f"Promise.resolve({_constant(path)})" if path in bundled else f"Promise.reject(new Error({NOT_HERE!r}))"
+    page = (
+        f"Promise.resolve({_constant(path)})"
+        if path in bundled
+        else f"Promise.reject(new Error({NOT_HERE!r}))"
+    )
     return f"=> {page}"
 
 

@@ -2,9 +2,12 @@
 
 Rules of this file:
 
-* A secret was never recorded. In its place stands the environment variable that the provider's clients read.
-* Everything recorded is quoted, for the shell as for Python: what is pasted does what it shows, whatever a client sent.
-* What cannot be expressed is missing from the text, and `note` says so; without a text, `note` says why there is none.
+* A secret was never recorded. In its place stands the environment variable that the provider's
+  clients read.
+* Everything recorded is quoted, for the shell as for Python: what is pasted does what it shows,
+  whatever a client sent.
+* What cannot be expressed is missing from the text, and `note` says so; without a text, `note` says
+  why there is none.
 """
 
 from __future__ import annotations
@@ -50,7 +53,9 @@ _JSON_SPACE = re.compile(r"[\r\n\t]+")  # a string of JSON has none of these
 _GLOB = re.compile(r"[\[\]{}]")
 
 ODD = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
-"""Characters that break a line, or that a terminal acts on or hides: a pasted line must be the line that was seen."""
+"""Characters that break a line, or that a terminal acts on or hides: a pasted line must be the line
+that was seen.
+"""
 
 
 class Copy(msgspec.Struct, frozen=True):
@@ -61,16 +66,21 @@ class Copy(msgspec.Struct, frozen=True):
 
 
 def copies(recorded: Recording, name: str, url: URL, at: int | None = None) -> dict[str, Copy]:
-    """Return the texts to copy: `curl`, `replay`, `show`, `export` and `pytest`, each with `text` and `note`.
+    """Return the texts to copy: `curl`, `replay`, `show`, `export` and `pytest`, each with `text`
+    and `note`.
 
-    `recorded` needs heads and the request body only; `name` is that of the files it is stored in. `at` is the position
-    that `show` ends at.
+    `recorded` needs heads and the request body only; `name` is that of the files it is stored in.
+    `at` is the position that `show` ends at.
     """
     session, number = recorded.exchange.session_id, str(recorded.number)
     at_event = () if at is None else ("--at-event", str(at))
     cassette = f"cassettes/{name}.sse.jsonl"
     export = recorder_line(url, "export", session, "--exchange", number, "--format", "cassette")
-    gaps = "Bytes of it were not kept: add --allow-gaps to play the rest." if recorded.has_gap else None
+    gaps = (
+        "Bytes of it were not kept: add --allow-gaps to play the rest."
+        if recorded.has_gap
+        else None
+    )
     return {
         "curl": _curl(recorded, name),
         "replay": Copy(recorder_line(url, "replay", session, "--exchange", number), gaps),
@@ -86,7 +96,10 @@ def request_file(recorded: Recording, name: str) -> str:
 
 
 def recorder_line(url: URL, *words: str) -> str:
-    """Return a command line of recorder; it names the database unless that is the default one. Never a password."""
+    """Return a command line of recorder; it names the database unless that is the default one.
+
+    Never a password.
+    """
     return " ".join(["recorder", *map(shell_quoted, (*words, *database_words(url)))])
 
 
@@ -165,12 +178,16 @@ def address(recorded: Recording, notes: list[str]) -> str:
     url = url_at(head.base_url, head.upstream, head.target)
     if url is not None:
         return url
-    notes.append(f"No address of {head.upstream} is recorded that can be asked: `recorder serve` asks it.")
+    notes.append(
+        f"No address of {head.upstream} is recorded that can be asked: `recorder serve` asks it."
+    )
     return f"{RECORDER_URL}/{head.upstream}{below(head.target, head.upstream)}"
 
 
 def key_variable(recorded: Recording) -> str:
-    """Return the environment variable that has the key: that of the provider's clients, else one by the upstream."""
+    """Return the environment variable that has the key: that of the provider's clients, else one by
+    the upstream.
+    """
     upstream = recorded.request.upstream
     company = BY_NAME.get(upstream) or BY_NAME.get(by_name(recorded.exchange.api).upstream)
     variable = company.key_variable if company is not None else None
@@ -181,17 +198,23 @@ def _headers(recorded: Recording, notes: list[str]) -> Iterator[str]:
     head = recorded.request
     left_out: list[str] = []
     for name, value in head.headers:
-        if _OF_THE_CONNECTION.fullmatch(name) or (name.lower() == "content-encoding" and head.undecoded is None):
+        if _OF_THE_CONNECTION.fullmatch(name) or (
+            name.lower() == "content-encoding" and head.undecoded is None
+        ):
             continue
         word = _header(name, value, key_variable(recorded))
         if word is None:
             left_out.append(name)
         else:
             yield f"-H {word}"
-    if recorded.request_body and not any(name.lower() == "content-type" for name, _ in head.headers):
+    if recorded.request_body and not any(
+        name.lower() == "content-type" for name, _ in head.headers
+    ):
         yield "-H content-type:"  # curl would send that of a form
     if left_out:
-        notes.append(f"Left out, because their values were not recorded: {', '.join(map(_shown, left_out))}.")
+        notes.append(
+            f"Left out, because their values were not recorded: {', '.join(map(_shown, left_out))}."
+        )
 
 
 def _header(name: str, value: str, variable: str) -> str | None:
@@ -297,7 +320,9 @@ def _pytest(recorded: Recording, name: str, cassette: str) -> Copy:
 
 
 def _base(upstream: str, rest: str) -> tuple[str, str]:
-    """Return the expression of a base URL, and the path after it: the fixture's has the version of the SDK."""
+    """Return the expression of a base URL, and the path after it: the fixture's has the version of
+    the SDK.
+    """
     version = BY_NAME[upstream].sdk_version if upstream in BY_NAME else ""
     base = f"recorder_replay.base_url({quoted(upstream)})"
     if not version:
@@ -315,7 +340,10 @@ def _sent_body(recorded: Recording) -> tuple[str, str]:
         return "", ""
     if len(body) > LITERAL_BYTES:
         of_request = 'event.kind == "request" and event.pos'
-        return "", f'content=b"".join(event.raw for event in recorder_replay.session.events if {of_request})'
+        return (
+            "",
+            f'content=b"".join(event.raw for event in recorder_replay.session.events if {of_request})',
+        )
     try:
         value = json.loads(body)
         if isinstance(value, dict | list) and is_sendable(value):

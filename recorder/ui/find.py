@@ -1,7 +1,9 @@
-"""The events of a session that have a text: in their bytes, whatever their format is, or in a text that they write.
+"""The events of a session that have a text: in their bytes, whatever their format is, or in a text
+that they write.
 
-A word that a model writes lies over several deltas, and none of them has it. To know which exchanges are decoded for
-that, the projections are asked: they have the texts whole. An exchange that they do not have yet is decoded, too.
+A word that a model writes lies over several deltas, and none of them has it. To know which
+exchanges are decoded for that, the projections are asked: they have the texts whole. An exchange
+that they do not have yet is decoded, too.
 """
 
 from __future__ import annotations
@@ -30,7 +32,8 @@ _TEXTS = ("text", "refusal", "summary_text", "arguments", "output")
 
 
 async def events_with(log: LogReader, session_ref: str, text: str | None) -> dict[str, Any]:
-    """Return the positions of the events with a text by the number of their exchange, and whether these are all.
+    """Return the positions of the events with a text by the number of their exchange, and whether
+    these are all.
 
     Case counts only beyond ASCII. A text is found as it is, and as JSON writes it with escapes.
     """
@@ -60,7 +63,9 @@ async def events_with(log: LogReader, session_ref: str, text: str | None) -> dic
 
 
 async def _with_text(log: LogReader, session_id: str, text: str) -> set[str]:
-    """Return the exchanges whose items have a text, by the projections, and those that are not projected yet."""
+    """Return the exchanges whose items have a text, by the projections, and those that are not
+    projected yet.
+    """
     items = tables_of["items"]
     has_text = or_(*(items.c[name].icontains(text, autoescape=True) for name in _TEXTS))
     wanted = select(items.c.exchange_id).where(of_session(items), has_text).distinct()

@@ -2,7 +2,8 @@
 
 Rules of this file:
 
-* Each look at the log is one short transaction over what may still grow: what is open, and what began lately.
+* Each look at the log is one short transaction over what may still grow: what is open, and what
+  began lately.
 * A page asks for what is new in its own time, so a slow one costs nothing here.
 * A stream has no end of its own. If the log cannot be read it breaks off, and browsers ask again.
 """
@@ -26,7 +27,8 @@ CONTENT_TYPE = b"text/event-stream"
 POLL_S = 0.2  # of a session that grows: a person sees no more steps
 LIST_POLL_S = 1.0  # of the list of sessions
 IDLE_S, IDLE_POLL_S = 5.0, 1.0  # after so long without news the log is looked at less often
-BEAT_S = 15.0  # between two comments: a client that has gone is noticed, and nobody takes the stream for dead
+# between two comments: a client that has gone is noticed, and nobody takes the stream for dead
+BEAT_S = 15.0
 RETRY = b"retry: 2000\n\n"  # milliseconds before a browser asks again
 
 log = logging.getLogger(__name__)
@@ -35,12 +37,17 @@ _News = Mapping[str, Growth]  # by exchange
 
 
 async def growth(reader: LogReader, session_id: str) -> AsyncGenerator[bytes]:
-    """Yield an event `grew` when a session has more; the first has all of its exchanges as they are now."""
+    """Yield an event `grew` when a session has more; the first has all of its exchanges as they are
+    now.
+    """
     numbers: dict[str, int] = {}
 
     async def message(news: _News) -> bytes:
         if not news.keys() <= numbers.keys():
-            numbers.update((each.exchange_id, at) for at, each in enumerate(await reader.exchanges(session_id), 1))
+            numbers.update(
+                (each.exchange_id, at)
+                for at, each in enumerate(await reader.exchanges(session_id), 1)
+            )
         grown = []
         for id in sorted(news.keys() & numbers.keys(), key=lambda id: numbers[id]):
             exchange = news[id].exchange

@@ -1,12 +1,15 @@
-"""A session as one HTML file: the player and its data, for a double click, without a server or a network.
+"""A session as one HTML file: the player and its data, for a double click, without a server or a
+network.
 
 Rules of this file:
 
 * The data is what the API answers, so the player cannot tell the difference.
-* A long text that events repeat is in it once: the bytes of events are templates, which have its number.
-* All of it is redacted again (`recorder.ui.redaction`), also what a log holds as it came: responses, names, findings.
-  What was taken out, and what is not in the file, is said in it.
-* Hashes are those of the recorded bytes, checked here: a reader of the file cannot check them if bytes were taken out.
+* A long text that events repeat is in it once: the bytes of events are templates, which have its
+  number.
+* All of it is redacted again (`recorder.ui.redaction`), also what a log holds as it came:
+  responses, names, findings. What was taken out, and what is not in the file, is said in it.
+* Hashes are those of the recorded bytes, checked here: a reader of the file cannot check them if
+  bytes were taken out.
 """
 
 from __future__ import annotations
@@ -42,10 +45,13 @@ from recorder.wire.redaction.bodies import Redactor
 from recorder.wire.redaction.headers import REDACTED
 
 Template = str | list[str | int] | dict[str, str]
-"""The bytes of an event: a text, or the pieces of one, of which numbers are those of shared texts; or base64."""
+"""The bytes of an event: a text, or the pieces of one, of which numbers are those of shared texts;
+or base64.
+"""
 
 LONG = 64
-"""Characters of a text that is shared: instructions, tools and what events repeat are far longer."""
+"""Characters of a text that is shared: instructions, tools and what events repeat are far longer.
+"""
 
 _STRING = re.compile(r'"([^"\\]*+(?:\\.[^"\\]*+)*+)"', re.DOTALL)
 _LONE = re.compile("[\ud800-\udfff]")
@@ -109,10 +115,14 @@ Json = dict[str, Any]
 
 
 LIMIT_BYTES = 128 * 2**20
-"""Bytes of all events, and of what each takes besides: a browser still opens a page of that size in seconds."""
+"""Bytes of all events, and of what each takes besides: a browser still opens a page of that size in
+seconds.
+"""
 
 REQUESTS_BYTES = 32 * 2**20
-"""Bytes of what requests say, each part once: those of the longest sessions of agents have some MiB."""
+"""Bytes of what requests say, each part once: those of the longest sessions of agents have some
+MiB.
+"""
 
 DEFLATED_FROM = 2**20
 """Characters of data from which it is deflated: a smaller file can be searched with any tool."""
@@ -120,11 +130,14 @@ DEFLATED_FROM = 2**20
 NONE = -1  # in a column of numbers
 
 _CHANGED = (
-    "Hashes and sizes are those of the recorded bytes. An event that brought a part of a secret has no bytes here."
+    "Hashes and sizes are those of the recorded bytes. An event that brought a part of "
+    "a secret has no bytes here."
 )
 
 
-async def html_file(log: LogReader, session: Session, chosen: Sequence[Numbered], redactor: Redactor) -> bytes:
+async def html_file(
+    log: LogReader, session: Session, chosen: Sequence[Numbered], redactor: Redactor
+) -> bytes:
     """Return the file. `chosen` are all exchanges of the session, or the one to be in the file.
 
     Raises `RecorderError` if they are too large.
@@ -137,7 +150,11 @@ def _element(data: Json) -> str:
     """Return the element of the page that holds the data. Nothing in it can end it."""
     written = without_halves(json.dumps(data, ensure_ascii=False, separators=(",", ":")))
     if len(written) < DEFLATED_FROM:
-        escaped = written.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
+        escaped = (
+            written.replace("<", "\\u003c")
+            .replace("\u2028", "\\u2028")
+            .replace("\u2029", "\\u2029")
+        )
         return f'<script type="application/json" id="data">{escaped}</script>\n'
     deflated = base64.b64encode(zlib.compress(written.encode(), 9)).decode()
     return f'<script type="application/octet-stream" id="data" data-coding="deflate">{deflated}</script>\n'
@@ -146,7 +163,9 @@ def _element(data: Json) -> str:
 class FileData:
     """The data of a file while it is gathered."""
 
-    def __init__(self, log: LogReader, session: Session, chosen: Sequence[Numbered], redactor: Redactor) -> None:
+    def __init__(
+        self, log: LogReader, session: Session, chosen: Sequence[Numbered], redactor: Redactor
+    ) -> None:
         self._log, self._session, self._chosen, self._redactor = log, session, chosen, redactor
         self._counts: Counter[str] = Counter()
         self._recorded: Counter[str] = Counter()  # what was taken out when it was recorded
@@ -157,7 +176,9 @@ class FileData:
         self._budget = MemoryBudget("As one page this takes", remedy, LIMIT_BYTES)
         self._tracks = TrackCache()
         self._asked: dict[str, Json] = {}
-        asked = MemoryBudget("All that was asked takes", "recorder ui shows the rest", REQUESTS_BYTES)
+        asked = MemoryBudget(
+            "All that was asked takes", "recorder ui shows the rest", REQUESTS_BYTES
+        )
         self._parts = Shared(self._templates, asked)
         self._clean_requests = set[int]()  # exchanges from whose requests nothing was taken out
 
@@ -219,7 +240,10 @@ class FileData:
     def _request(self, asked: Asked) -> Json:
         document = asked.document()
         read, missed = document["read"], document["cache"]
-        if missed is not None and not {asked.number, missed["previous_number"]} <= self._clean_requests:
+        if (
+            missed is not None
+            and not {asked.number, missed["previous_number"]} <= self._clean_requests
+        ):
             missed |= {"before": None, "after": None}  # they may begin or end within a secret
         if read is not None:
             read["system"] = self._part(read["system"])
@@ -237,7 +261,9 @@ class FileData:
 
     # -- an exchange
 
-    async def _exchange(self, everything: Sequence[Numbered], numbered: Numbered, ticks: Json) -> Json:
+    async def _exchange(
+        self, everything: Sequence[Numbered], numbered: Numbered, ticks: Json
+    ) -> Json:
         _, exchange = numbered
         last = len(ticks["t"]) - 1
         events: list[Event] = []
@@ -284,7 +310,9 @@ class FileData:
         except StoreError:
             raise
         except RecorderError as error:
-            self._notes.append(f"Exchange {numbered[0]} has no conversation: {self._redacted(str(error))}")
+            self._notes.append(
+                f"Exchange {numbered[0]} has no conversation: {self._redacted(str(error))}"
+            )
             return []
 
     def _shown(self, exchange: Exchange, events: Sequence[Event]) -> Json:
@@ -301,14 +329,20 @@ class FileData:
 
     def _summary(self) -> str:
         secrets = sum(self._counts.values())
-        taken = f"{counted(secrets, 'secret')} taken out" if secrets else "no secret was found in it"
+        taken = (
+            f"{counted(secrets, 'secret')} taken out" if secrets else "no secret was found in it"
+        )
         if self._changed_events and not secrets:  # only in bytes that no text is made of
             taken = f"secrets taken out of {counted(self._changed_events, 'event')}"
         return f"Recorded session, exported by recorder {__version__}: {taken}."
 
     def _all_notes(self) -> list[str]:
         changed = self._changed_events
-        lacking = [f"The bytes of {counted(changed, 'event')} lack secrets. {_CHANGED}"] if changed else []
+        lacking = (
+            [f"The bytes of {counted(changed, 'event')} lack secrets. {_CHANGED}"]
+            if changed
+            else []
+        )
         return [
             f"Taken out when it was recorded: {_listed(self._recorded)}.",
             f"Taken out of texts by the export: {_listed(self._counts)}.",
@@ -328,7 +362,9 @@ class _Head(msgspec.Struct, frozen=True):
 
 
 def _taken_before(events: Iterable[Event]) -> Iterator[str]:
-    """Yield what was taken out when an exchange was recorded: `header NAME`, and kinds of secrets in its request."""
+    """Yield what was taken out when an exchange was recorded: `header NAME`, and kinds of secrets
+    in its request.
+    """
     for event in events:
         if event.kind != "response" and (event.kind != "request" or event.pos):
             continue
@@ -336,7 +372,9 @@ def _taken_before(events: Iterable[Event]) -> Iterator[str]:
             head = msgspec.json.decode(event.raw, type=_Head)
         except msgspec.DecodeError:
             continue
-        yield from (f"header {name.lower()}" for name, value in head.headers if value.startswith(REDACTED))
+        yield from (
+            f"header {name.lower()}" for name, value in head.headers if value.startswith(REDACTED)
+        )
         yield from Counter(head.redactions).elements()
 
 
@@ -394,7 +432,10 @@ def _broken(exchange: Exchange, events: Sequence[Event]) -> list[int]:
 
 
 def _with(event: Event, changed: dict[int, bytes]) -> Event:
-    """Return an event as it is shown. Its payload has its place in those bytes, if nothing around it was changed."""
+    """Return an event as it is shown.
+
+    Its payload has its place in those bytes, if nothing around it was changed.
+    """
     raw = changed.get(event.pos)
     if raw is None:
         return event

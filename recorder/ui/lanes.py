@@ -1,7 +1,9 @@
-"""The timeline of a session: a tick for each event, in lanes, and blocks of items and of the client's own time.
+"""The timeline of a session: a tick for each event, in lanes, and blocks of items and of the
+client's own time.
 
-Everything is read from columns of the log and from the projections: nothing is folded. Items of an exchange without
-projections (it is open, or could not be folded) are known by the `output_index` of their events.
+Everything is read from columns of the log and from the projections: nothing is folded. Items of an
+exchange without projections (it is open, or could not be folded) are known by the `output_index` of
+their events.
 """
 
 from __future__ import annotations
@@ -33,7 +35,9 @@ ITEM_ROWS_LIMIT = 64  # of one group: more than a screen has
 _SOUND = "audio"  # the type of items that are one
 
 _items, _timing = tables_of["items"], tables_of["timing"]
-_calls = view_of("tool_calls", "session_id exchange_id item name type output_exchange_id ended_ns latency_ns")
+_calls = view_of(
+    "tool_calls", "session_id exchange_id item name type output_exchange_id ended_ns latency_ns"
+)
 _GAPS = select(events.c.exchange_id, events.c.pos, events.c.raw).where(
     of_session(events),
     events.c.exchange_id.in_(bindparam("exchange_ids", expanding=True)),
@@ -41,7 +45,10 @@ _GAPS = select(events.c.exchange_id, events.c.pos, events.c.raw).where(
 )
 _ITEMS = (
     select(
-        *(_items.c[name] for name in ("exchange_id", "item", "kind", "type", "output_index", "name")),
+        *(
+            _items.c[name]
+            for name in ("exchange_id", "item", "kind", "type", "output_index", "name")
+        ),
         *(_items.c.began_ns, _items.c.ended_ns),
         case((_items.c.type == constant(_SOUND), _items.c.output)).label("sound"),
     )
@@ -51,13 +58,20 @@ _ITEMS = (
 _FIRST_BYTES = select(_timing.c.exchange_id, _timing.c.first_byte_ns).where(of_session(_timing))
 _CALLS = (
     select(_calls)
-    .where(of_session(_calls), _calls.c.output_exchange_id.is_not(None), _calls.c.latency_ns.is_not(None))
+    .where(
+        of_session(_calls),
+        _calls.c.output_exchange_id.is_not(None),
+        _calls.c.latency_ns.is_not(None),
+    )
     .order_by(_calls.c.exchange_id, _calls.c.item)
 )
 
 
 class ExchangeTicks(msgspec.Struct, frozen=True):
-    """The events of an exchange, column by column. Kinds, types and rows are numbers; -1 is that of no type."""
+    """The events of an exchange, column by column.
+
+    Kinds, types and rows are numbers; -1 is that of no type.
+    """
 
     number: int
     exchange_id: str
@@ -71,7 +85,10 @@ class ExchangeTicks(msgspec.Struct, frozen=True):
 
 
 class Lane(msgspec.Struct, frozen=True):
-    """A row of the timeline. An item without an output index is in the row of all that have no row of their own."""
+    """A row of the timeline.
+
+    An item without an output index is in the row of all that have no row of their own.
+    """
 
     kind: str
     group: int
@@ -105,16 +122,21 @@ class Timeline(msgspec.Struct, frozen=True):
     blocks: list[Block]
 
 
-async def timeline(log: LogReader, session_ref: str, exchange: str | None = None, after: int = -1) -> Timeline:
-    """Return the lanes of a session; with an exchange only those of it, with its events after a position.
+async def timeline(
+    log: LogReader, session_ref: str, exchange: str | None = None, after: int = -1
+) -> Timeline:
+    """Return the lanes of a session; with an exchange only those of it, with its events after a
+    position.
 
-    The numbers of rows, kinds and types are valid within one answer. `is_all` is False if events were left out at the
-    end, since there are more than an answer has. With `after`, a block of an open exchange covers its new events alone.
+    The numbers of rows, kinds and types are valid within one answer. `is_all` is False if events
+    were left out at the end, since there are more than an answer has. With `after`, a block of an
+    open exchange covers its new events alone.
     """
     session, numbered = await select_exchanges(log, session_ref, None)
     values = {"session_id": session.session_id}
     summaries = {each.exchange_id: each for each in await outlines(log, session.session_id)}
-    numbered = [(number, each) for number, each in numbered if each.exchange_id in summaries]  # one may be purged now
+    # one may be purged now
+    numbered = [(number, each) for number, each in numbered if each.exchange_id in summaries]
     one = None
     if exchange is not None:
         _, [(_, chosen)] = await select_exchanges(log, session.session_id, exchange)
@@ -125,7 +147,9 @@ async def timeline(log: LogReader, session_ref: str, exchange: str | None = None
     broken = [id for id, each in ticks.items() if "gap" in each.kinds]
     projected = _Projected(
         items=_grouped(await log.rows(_ITEMS, **values), "exchange_id"),
-        first_byte_ns={row.exchange_id: row.first_byte_ns for row in await log.rows(_FIRST_BYTES, **values)},
+        first_byte_ns={
+            row.exchange_id: row.first_byte_ns for row in await log.rows(_FIRST_BYTES, **values)
+        },
         calls=_grouped(await log.rows(_CALLS, **values), "exchange_id"),
         gaps=_grouped(await log.rows(_GAPS, **values, exchange_ids=broken), "exchange_id"),
     )
@@ -155,13 +179,17 @@ def _grouped(rows: Iterable[Any], column: str) -> _Grouped:
 
 
 def _groups(numbered: Sequence[Numbered], outlines: Mapping[str, Outline]) -> dict[str, int]:
-    """Return the group of rows of each exchange: the first one in which no other exchange is under way."""
+    """Return the group of rows of each exchange: the first one in which no other exchange is under
+    way.
+    """
     groups: dict[str, int] = {}
     free_ns: list[float] = []  # when each group is free again
     for _, each in numbered:
         outline = outlines[each.exchange_id]
         end_ns = each.started_ns + outline.duration_ns if outline.has_ended else inf
-        group = next((number for number, free in enumerate(free_ns) if free <= each.started_ns), len(free_ns))
+        group = next(
+            (number for number, free in enumerate(free_ns) if free <= each.started_ns), len(free_ns)
+        )
         if group == len(free_ns) < GROUPS_LIMIT:
             free_ns.append(end_ns)
         group = min(group, GROUPS_LIMIT - 1)
@@ -174,7 +202,8 @@ class _Lanes:
     """The rows of an answer, numbered as they are needed."""
 
     def __init__(self) -> None:
-        self._numbers: dict[tuple[int, str, int | None], int] = {}  # of group, kind and output index
+        # of group, kind and output index
+        self._numbers: dict[tuple[int, str, int | None], int] = {}
         self._items: Counter[int] = Counter()
 
     def number(self, group: int, kind: str, output_index: int | None = None) -> int:
@@ -248,7 +277,13 @@ class _Exchange:
     """The events of one exchange, as ticks and blocks."""
 
     def __init__(
-        self, number: int, exchange: Exchange, outline: Outline, group: int, events: Ticks, lanes: _Lanes
+        self,
+        number: int,
+        exchange: Exchange,
+        outline: Outline,
+        group: int,
+        events: Ticks,
+        lanes: _Lanes,
     ) -> None:
         self._number, self._exchange, self._outline = number, exchange, outline
         self._group, self._events, self._lanes = group, events, lanes
@@ -279,7 +314,9 @@ class _Exchange:
         )
 
     def connection_blocks(self, first_byte_ns: int | None) -> Iterator[Block]:
-        """Yield the time to the head of the response, from there to its first byte, and that of its body."""
+        """Yield the time to the head of the response, from there to its first byte, and that of its
+        body.
+        """
         row, kinds, t_ns = self._connection, self._events.kinds, self._events.t_ns
         head = next((place for place, kind in enumerate(kinds) if kind == "response"), None)
         if head is not None:
@@ -303,22 +340,33 @@ class _Exchange:
             except msgspec.DecodeError:
                 continue
             label = f"{gap.size_bytes} bytes of the {gap.of} not recorded"
-            yield self._block(self._connection, "gap", label, gap.from_ns, gap.to_ns, (row.pos, row.pos))
+            yield self._block(
+                self._connection, "gap", label, gap.from_ns, gap.to_ns, (row.pos, row.pos)
+            )
 
     def item_blocks(self, items: Iterable[AnyRow]) -> Iterator[Block]:
-        """Yield the items that the projections have. One that did not end reaches to the last event of its output.
+        """Yield the items that the projections have.
 
-        A sound comes at the same time as the message that has its words: sounds have a row of their own.
+        One that did not end reaches to the last event of its output.
+
+        A sound comes at the same time as the message that has its words: sounds have a row of their
+        own.
         """
         for item in items:
             index = None if item.type == _SOUND else item.output_index
             row = self._lanes.number(self._group, "item", index)
-            yield self._item_block(row, item, self._by_index.get(item.output_index, range(len(self._events))))
+            yield self._item_block(
+                row, item, self._by_index.get(item.output_index, range(len(self._events)))
+            )
 
     def _item_block(self, row: int, item: AnyRow, places: Sequence[int]) -> Block:
         """Return the block of an item, given the places of the events that may be of it."""
         at_ns = self._events.t_ns.__getitem__
-        start, end, to_ns = bisect_left(places, item.began_ns, key=at_ns), len(places), item.ended_ns
+        start, end, to_ns = (
+            bisect_left(places, item.began_ns, key=at_ns),
+            len(places),
+            item.ended_ns,
+        )
         if to_ns is None:
             to_ns = max(at_ns(places[-1]), item.began_ns) if places else item.began_ns
         else:
@@ -328,7 +376,9 @@ class _Exchange:
         return self._block(row, item.kind, _label(item), item.began_ns, to_ns, at, item.item)
 
     def output_blocks(self) -> Iterator[Block]:
-        """Yield a block for each row of outputs that events have, of which nothing else is known yet."""
+        """Yield a block for each row of outputs that events have, of which nothing else is known
+        yet.
+        """
         spans: dict[int, list[int]] = defaultdict(list)
         for index, places in self._by_index.items():
             if index is not None:
@@ -338,16 +388,22 @@ class _Exchange:
             first, last = min(places), max(places)
             label = f"output {self._events.output_indices[first]}"
             to_ns = t_ns[last] if self._outline.has_ended else None
-            yield self._block(row, "other", label, t_ns[first], to_ns, (self._pos(first), self._pos(last)))
+            yield self._block(
+                row, "other", label, t_ns[first], to_ns, (self._pos(first), self._pos(last))
+            )
 
     def _pos(self, place: int) -> int:
         return self._events.first_pos + place
 
     def client_blocks(self, calls: Iterable[AnyRow]) -> Iterator[Block]:
-        """Yield the time of the client's tools: from the end of a call to the request with its result."""
+        """Yield the time of the client's tools: from the end of a call to the request with its
+        result.
+        """
         for call in calls:
             row, to_ns = self._lanes.number(self._group, "client"), call.ended_ns + call.latency_ns
-            yield self._block(row, "client", call.name or call.type, call.ended_ns, to_ns, item=call.item)
+            yield self._block(
+                row, "client", call.name or call.type, call.ended_ns, to_ns, item=call.item
+            )
 
     def _block(
         self,

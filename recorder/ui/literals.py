@@ -36,5 +36,7 @@ def is_sendable(value: Any) -> bool:
 
 
 def quoted(text: str) -> str:
-    """Return a text as a literal of Python; in double quotes, where nothing in it has to be escaped."""
+    """Return a text as a literal of Python; in double quotes, where nothing in it has to be
+    escaped.
+    """
     return f'"{text}"' if text.isprintable() and not {'"', "\\"} & {*text} else repr(text)

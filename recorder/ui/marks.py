@@ -41,27 +41,36 @@ class Mark(msgspec.Struct, frozen=True):
 async def marks(log: LogReader, session_ref: str) -> dict[str, Any]:
     """Return the marks of a session, exchange by exchange; `notes` say which are missing, and why.
 
-    An exchange is in memory alone, so that a session of any size has marks, but for its exchanges that are too large.
+    An exchange is in memory alone, so that a session of any size has marks, but for its exchanges
+    that are too large.
     """
     session, numbered = await select_exchanges(log, session_ref, None)
-    projected = {row.exchange_id for row in await log.rows(_PROJECTED, session_id=session.session_id)}
+    projected = {
+        row.exchange_id for row in await log.rows(_PROJECTED, session_id=session.session_id)
+    }
     found: list[Mark] = []
     notes: list[str] = []
     for number, exchange in numbered:
         for read in (_findings, _anomalies_of):
             try:
-                found += await read(log, session, number, exchange, exchange.exchange_id in projected)
+                found += await read(
+                    log, session, number, exchange, exchange.exchange_id in projected
+                )
             except StoreError:
                 raise
             except RecorderError as error:
                 notes.append(f"Exchange {number}: {error}")
         if len(found) > MARKS_LIMIT:
-            notes.append(f"These are the first {MARKS_LIMIT:,} marks: exchanges after {number} were not looked at.")
+            notes.append(
+                f"These are the first {MARKS_LIMIT:,} marks: exchanges after {number} were not looked at."
+            )
             break
     return {"marks": found[:MARKS_LIMIT], "notes": notes}
 
 
-async def _findings(log: LogReader, session: Session, number: int, exchange: Exchange, _: bool) -> list[Mark]:
+async def _findings(
+    log: LogReader, session: Session, number: int, exchange: Exchange, _: bool
+) -> list[Mark]:
     """Return what the rules of the exchange's own API find in it."""
     if profile_of(exchange.api) is None:
         return []
@@ -71,7 +80,9 @@ async def _findings(log: LogReader, session: Session, number: int, exchange: Exc
     for finding in await asyncio.to_thread(lint, recording, places_limit=MARKS_LIMIT):
         for place in finding.places:
             text = f"{finding.meaning} ({place.said})" if place.said else finding.meaning
-            found.append(Mark(number, place.pos, "lint", finding.severity, finding.rule, text, finding.why))
+            found.append(
+                Mark(number, place.pos, "lint", finding.severity, finding.rule, text, finding.why)
+            )
     return found
 
 

@@ -33,7 +33,9 @@ def compare(before: Any, after: Any, path: Path, ops: list[Op]) -> None:
         ops.append(["set", [*path], after])
 
 
-def _compare_members(before: dict[str, Any], after: dict[str, Any], path: Path, ops: list[Op]) -> None:
+def _compare_members(
+    before: dict[str, Any], after: dict[str, Any], path: Path, ops: list[Op]
+) -> None:
     for key in before:
         if key not in after:
             ops.append(["cut", [*path, key]])

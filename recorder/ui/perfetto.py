@@ -1,8 +1,10 @@
-"""A session as a trace of events, for ui.perfetto.dev, speedscope and chrome://tracing. Its lanes are the viewer's.
+"""A session as a trace of events, for ui.perfetto.dev, speedscope and chrome://tracing. Its lanes
+are the viewer's.
 
-The format is the JSON of "Trace Event Format" (Google, 2016): the session is a process, a lane is a thread, a block is
-a complete event (`X`), an event of the log an instant (`i`), the way from a call to the request with its result a flow
-(`s`, `f`). `docs/formats.md` has the fields. No text of a request or response is written, only sizes.
+The format is the JSON of "Trace Event Format" (Google, 2016): the session is a process, a lane is a
+thread, a block is a complete event (`X`), an event of the log an instant (`i`), the way from a call
+to the request with its result a flow (`s`, `f`). `docs/formats.md` has the fields. No text of a
+request or response is written, only sizes.
 
 Memory holds the timeline, some hundred bytes an event, and one page of the log.
 """
@@ -39,7 +41,9 @@ async def trace(
     numbered = dict(chosen)
     # Times of the trace are since the first exchange of the session began.
     about = {"recorder_trace": 1, "session_id": session.session_id, "session": session.name}
-    opening = b'{"displayTimeUnit":"ms","otherData":%b,"traceEvents":[\n' % msgspec.json.encode(about)
+    opening = b'{"displayTimeUnit":"ms","otherData":%b,"traceEvents":[\n' % msgspec.json.encode(
+        about
+    )
     for name in threads.names(session.name):
         yield opening + msgspec.json.encode(name)
         opening = b",\n"
@@ -52,8 +56,12 @@ async def trace(
     yield b"\n]}\n"
 
 
-async def _exchange(log: LogReader, exchange: Exchange, ticks: ExchangeTicks, threads: _Threads) -> AsyncIterator[Json]:
-    """Yield the instants of an exchange, then its blocks, which say how much text their events brought."""
+async def _exchange(
+    log: LogReader, exchange: Exchange, ticks: ExchangeTicks, threads: _Threads
+) -> AsyncIterator[Json]:
+    """Yield the instants of an exchange, then its blocks, which say how much text their events
+    brought.
+    """
     decoder = by_name(exchange.api).decoder()
     characters: list[int] = []  # of text that each event adds
     async for event in log.events(exchange.session_id, exchange.exchange_id):
@@ -85,7 +93,10 @@ async def _exchange(log: LogReader, exchange: Exchange, ticks: ExchangeTicks, th
 
 
 def _text_chars(decoder: JsonDecoder, event: Event) -> int:
-    """Return how many characters of text an event adds. The decoder is given the events in order."""
+    """Return how many characters of text an event adds.
+
+    The decoder is given the events in order.
+    """
     payload = payload_of(event)
     if event.kind not in BODY_KINDS or payload is None:
         return 0
@@ -108,8 +119,9 @@ def _sum_of(block: Block, rows: Sequence[int], characters: list[int]) -> int:
 class _Threads:
     """The threads of the trace, by row of the timeline.
 
-    Complete events of a thread must lie beside or inside each other, so a block that overlaps another one otherwise
-    (calls that a client answers in two requests) is on a further thread of its row.
+    Complete events of a thread must lie beside or inside each other, so a block that overlaps
+    another one otherwise (calls that a client answers in two requests) is on a further thread of
+    its row.
     """
 
     def __init__(self, timeline: Timeline) -> None:
@@ -167,7 +179,9 @@ class _Threads:
 
     def flows(self, chosen: Collection[int]) -> Iterator[Json]:
         """Yield the two ends of each way from a call to the request with its result."""
-        calls = {(each.exchange, each.item): each for each in self.blocks if each.kind == "tool_call"}
+        calls = {
+            (each.exchange, each.item): each for each in self.blocks if each.kind == "tool_call"
+        }
         requests = {self._offsets[each.exchange]: each for each in self.blocks if each.from_ns == 0}
         waits = [each for each in self.blocks if each.kind == "client"]
         for number, wait in enumerate(waits, 1):
@@ -184,8 +198,10 @@ class _Threads:
         return {"ph": phase, "id": number, "name": FLOW, "cat": "flow", **at}
 
     def _span(self, block: Block) -> tuple[int, int]:
-        """Return the microseconds at which a block begins and ends. It takes at least one: speedscope ends a shorter
-        one before its beginning. An open block ends with the last event.
+        """Return the microseconds at which a block begins and ends.
+
+        It takes at least one: speedscope ends a shorter one before its beginning. An open block
+        ends with the last event.
         """
         offset_ns = self._offsets[block.exchange]
         to_ns = self._ends[block.exchange] if block.to_ns is None else block.to_ns
@@ -193,15 +209,22 @@ class _Threads:
         return begins, max(begins + 1, _us(offset_ns + to_ns))
 
 
-def _layers(blocks: list[Block], span: Callable[[Block], tuple[int, int]]) -> Iterator[tuple[Block, int]]:
-    """Yield each block of a row with the first layer in which it overlaps no other but inside of it."""
-    open_ends: list[list[int]] = []  # by layer: the ends of the blocks that the next may be inside of
+def _layers(
+    blocks: list[Block], span: Callable[[Block], tuple[int, int]]
+) -> Iterator[tuple[Block, int]]:
+    """Yield each block of a row with the first layer in which it overlaps no other but inside of
+    it.
+    """
+    # by layer: the ends of the blocks that the next may be inside of
+    open_ends: list[list[int]] = []
     for block in sorted(blocks, key=lambda each: (span(each)[0], -span(each)[1])):
         begins, end = span(block)
         for ends in open_ends:
             while ends and ends[-1] <= begins:
                 ends.pop()
-        layer = next((at for at, ends in enumerate(open_ends) if not ends or end <= ends[-1]), len(open_ends))
+        layer = next(
+            (at for at, ends in enumerate(open_ends) if not ends or end <= ends[-1]), len(open_ends)
+        )
         if layer == len(open_ends):
             open_ends.append([])
         open_ends[layer].append(end)
@@ -213,7 +236,9 @@ def _named(what: str, thread: int, arguments: Json) -> Json:
 
 
 def _us(ns: int) -> int:
-    """Return whole microseconds. Programs cut off fractions, of a beginning and a duration each, and then blocks that
-    follow each other would overlap.
+    """Return whole microseconds.
+
+    Programs cut off fractions, of a beginning and a duration each, and then blocks that follow each
+    other would overlap.
     """
     return ns // 1000

@@ -1,8 +1,10 @@
-"""A picture that a request has or a model drew: its bytes out of the log, by the digest that documents have of it.
+"""A picture that a request has or a model drew: its bytes out of the log, by the digest that
+documents have of it.
 
 Rules of this file:
 
-* A browser gets few types, each only of bytes that begin so. SVG, which is a program, is not among them.
+* A browser gets few types, each only of bytes that begin so. SVG, which is a program, is not among
+  them.
 * What is not in the log is not there: no address in a request is ever asked for anything.
 * A payload is decoded only if it may have a picture: a stream has one among thousands of events.
 """
@@ -23,7 +25,9 @@ from recorder.wire.dialects.json_values import decoded_or_none
 from recorder.wire.dialects.media import decoded, picture_type
 
 LIMIT_BYTES = 16 * 2**20
-"""Of a picture: those that models draw have up to 8 MiB. A page holds several, each as it comes and as it is drawn."""
+"""Of a picture: those that models draw have up to 8 MiB. A page holds several, each as it comes and
+as it is drawn.
+"""
 
 _CODED_BYTES = LIMIT_BYTES * 3 // 2  # of its base64, with line breaks and what is around it
 _SIGNS = (b"iVBOR", b"9j", b"R0lGO", b"UklGR")  # that base64 begins with; a slash may be escaped
@@ -32,8 +36,9 @@ _SIGNS = (b"iVBOR", b"9j", b"R0lGO", b"UklGR")  # that base64 begins with; a sla
 async def picture(
     log: LogReader, ref: str, exchange: str, which: str | None, digest: str | None
 ) -> tuple[bytes, bytes]:
-    """Return the type and the bytes of a picture by their SHA-256 in hex. `which` is as of a body: `model`, the request
-    as the model saw it, or None for the response.
+    """Return the type and the bytes of a picture by their SHA-256 in hex.
+
+    `which` is as of a body: `model`, the request as the model saw it, or None for the response.
 
     Raises `NotFoundError` if it is not there, `RecorderError` if the request is too large.
     """
@@ -47,11 +52,15 @@ async def picture(
         found = await _in_response(_documents(log, chosen[0]), digest)
     if found is None:
         limit = f"{LIMIT_BYTES >> 20} MiB"
-        raise NotFoundError(f"This exchange has no such picture (PNG, JPEG, GIF or WebP, up to {limit}).")
+        raise NotFoundError(
+            f"This exchange has no such picture (PNG, JPEG, GIF or WebP, up to {limit})."
+        )
     return found
 
 
-async def _in_response(documents: AsyncIterator[Any], digest: str | None) -> tuple[bytes, bytes] | None:
+async def _in_response(
+    documents: AsyncIterator[Any], digest: str | None
+) -> tuple[bytes, bytes] | None:
     async for each in documents:
         found = _found(each, digest)
         if found is not None:
@@ -60,7 +69,9 @@ async def _in_response(documents: AsyncIterator[Any], digest: str | None) -> tup
 
 
 async def _documents(log: LogReader, numbered: Numbered) -> AsyncIterator[Any]:
-    """Yield the JSON in a response that may have a picture: payloads of events, or the body if it is no stream."""
+    """Yield the JSON in a response that may have a picture: payloads of events, or the body if it
+    is no stream.
+    """
     _, row = numbered
     dialect, body = by_name(row.api), bytearray()
     async for event in log.events(row.session_id, row.exchange_id, kinds=BODY_KINDS):

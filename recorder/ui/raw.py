@@ -1,12 +1,15 @@
-"""One exchange as it was sent and received: heads, sizes, bodies as bytes, events, and lines that repeat it.
+"""One exchange as it was sent and received: heads, sizes, bodies as bytes, events, and lines that
+repeat it.
 
 Rules of this file:
 
-* Bodies are not part of the answer with the heads: the largest are longer than anybody reads. They are streamed from
-  the log, from any byte on, so that a page shows the beginning of each and has more when somebody wants more.
-* What a list of events shows is what `recorder events` shows; a preview of an event in the middle is made without those
-  before.
-* Offsets are in the decoded body. The reads of a coded body were of other bytes, so they are left out then.
+* Bodies are not part of the answer with the heads: the largest are longer than anybody reads. They
+  are streamed from the log, from any byte on, so that a page shows the beginning of each and has
+  more when somebody wants more.
+* What a list of events shows is what `recorder events` shows; a preview of an event in the middle
+  is made without those before.
+* Offsets are in the decoded body. The reads of a coded body were of other bytes, so they are left
+  out then.
 """
 
 from __future__ import annotations
@@ -23,7 +26,16 @@ from sqlalchemy import URL
 
 from recorder.errors import NotFoundError, UsageError
 from recorder.model.chain import hash_after, root, row_root
-from recorder.model.events import BODY_KINDS, LEFT_OUT, EndRecord, Event, Exchange, Recording, Session, payload_of
+from recorder.model.events import (
+    BODY_KINDS,
+    LEFT_OUT,
+    EndRecord,
+    Event,
+    Exchange,
+    Recording,
+    Session,
+    payload_of,
+)
 from recorder.model.jsonl import event_row
 from recorder.model.text import safe_text
 from recorder.recordings.preview import Previews
@@ -54,7 +66,9 @@ _EXTENSIONS = (("event-stream", "sse"), ("json", "json"), ("text/", "txt"))
 
 
 async def raw_exchange(log: LogReader, url: URL, ref: str, exchange: str, at: int | None) -> Json:
-    """Return heads, sizes and copies of an exchange. `at` is the position that `recorder show` is copied with.
+    """Return heads, sizes and copies of an exchange.
+
+    `at` is the position that `recorder show` is copied with.
 
     Raises `NotFoundError` if there is none, `RecorderError` if its request is too large.
     """
@@ -73,7 +87,8 @@ async def raw_exchange(log: LogReader, url: URL, ref: str, exchange: str, at: in
             "size_bytes": len(recorded.request_body),
             "file": request_file(recorded, name),
         },
-        "response": recorded.response and {**msgspec.to_builtins(recorded.response), "t_ns": recorded.head_ns},
+        "response": recorded.response
+        and {**msgspec.to_builtins(recorded.response), "t_ns": recorded.head_ns},
         "end": end and {**msgspec.to_builtins(end), "t_ns": recorded.end_ns},
         "file": f"{name}.{_extension(recorded)}",
         "copies": {**copies(recorded, name, url, at), **snippets(recorded, name)},
@@ -81,21 +96,28 @@ async def raw_exchange(log: LogReader, url: URL, ref: str, exchange: str, at: in
 
 
 async def model_request(log: LogReader, ref: str, exchange: str) -> Json:
-    """Return what `recorder show --request --json` has of a request, its size in place of the request itself.
+    """Return what `recorder show --request --json` has of a request, its size in place of the
+    request itself.
 
-    Raises `NotFoundError` if it has no body, `RecorderError` if it and what it continues are too large.
+    Raises `NotFoundError` if it has no body, `RecorderError` if it and what it continues are too
+    large.
     """
     _, recorded, request = await _as_the_model_saw_it(log, ref, exchange)
     encoded = request_json(request)
-    return {**request_head(recorded, request), "size_bytes": None if encoded is None else len(encoded)}
+    return {
+        **request_head(recorded, request),
+        "size_bytes": None if encoded is None else len(encoded),
+    }
 
 
 async def exchange_body(
     log: LogReader, ref: str, exchange: str, which: str | None
 ) -> tuple[str, AsyncGenerator[bytes]]:
-    """Return the name of a file for a body, and its bytes; `which` is one of `Body`, or None for the response.
+    """Return the name of a file for a body, and its bytes; `which` is one of `Body`, or None for
+    the response.
 
-    The response is decoded, as it is recorded so far; messages over WebSocket are blocks of an event stream.
+    The response is decoded, as it is recorded so far; messages over WebSocket are blocks of an
+    event stream.
     """
     which = which or "response"
     if which not in get_args(Body):
@@ -104,7 +126,9 @@ async def exchange_body(
         session, recorded, request = await _as_the_model_saw_it(log, ref, exchange)
         encoded = request_json(request)
         if encoded is None:
-            raise NotFoundError("The body of this request is not a JSON object: see the request as it was sent.")
+            raise NotFoundError(
+                "The body of this request is not a JSON object: see the request as it was sent."
+            )
         return f"{_file_name(session, recorded.number)}-model.json", in_parts(encoded)
     session, recorded = await _heads(log, ref, exchange)
     name = _file_name(session, recorded.number)
@@ -115,7 +139,9 @@ async def exchange_body(
     return f"{name}.{_extension(recorded)}", _response_body(events)
 
 
-async def sliced(chunks: AsyncGenerator[bytes], start: int, limit: int | None) -> AsyncGenerator[bytes]:
+async def sliced(
+    chunks: AsyncGenerator[bytes], start: int, limit: int | None
+) -> AsyncGenerator[bytes]:
     """Yield `limit` bytes of a body from an offset on, or all after it."""
     offset, stop = 0, None if limit is None else start + limit
     async with aclosing(chunks):
@@ -139,7 +165,9 @@ async def _heads(log: LogReader, ref: str, exchange: str) -> tuple[Session, Reco
     return session, recording_of(row, events, number=number, keeps_events=False)
 
 
-async def _as_the_model_saw_it(log: LogReader, ref: str, exchange: str) -> tuple[Session, Recording, LogicalRequest]:
+async def _as_the_model_saw_it(
+    log: LogReader, ref: str, exchange: str
+) -> tuple[Session, Recording, LogicalRequest]:
     session, chosen = await select_exchanges(log, ref, exchange)
     shown = await load_requests(log, session, chosen)
     if not shown:
@@ -169,7 +197,9 @@ def _extension(recorded: Recording) -> str:
     """Return the extension of the response body's file."""
     if recorded.is_switched:
         return "sse"
-    given = next((value.lower() for name, value in recorded.headers if name.lower() == "content-type"), "")
+    given = next(
+        (value.lower() for name, value in recorded.headers if name.lower() == "content-type"), ""
+    )
     return next((extension for part, extension in _EXTENSIONS if part in given), "bin")
 
 
@@ -197,7 +227,9 @@ async def listed(log: LogReader, session: str, exchange: str, first: int, limit:
 
 
 async def details(log: LogReader, session: str, exchange: str, pos: int) -> Json:
-    """Return one event with its payload, its place in the body, the reads that it came in, and its hash chain."""
+    """Return one event with its payload, its place in the body, the reads that it came in, and its
+    hash chain.
+    """
     one = await _exchange(log, session, exchange)
     place = await event_place(log, one.session_id, one.exchange_id, pos)
     if place is None:
@@ -209,7 +241,9 @@ async def details(log: LogReader, session: str, exchange: str, pos: int) -> Json
     body_offset = reads = None
     if event.kind in BODY_KINDS:
         body_offset = place.body_offset
-        found = body_reads([each async for each in log.events(one.session_id, one.exchange_id, kinds=_OF_READS)])
+        found = body_reads(
+            [each async for each in log.events(one.session_id, one.exchange_id, kinds=_OF_READS)]
+        )
         span = reads_of(found, body_offset, body_offset + len(event.raw))
         reads = None if span is None else [found[number] for number in span]
     return {
@@ -230,7 +264,10 @@ _OF_READS = ("reads", "gap", "end")
 
 
 def body_reads(events: Iterable[Event]) -> list[BodyRead]:
-    """Return the reads of a response body. There are none if they had other bytes than the body that is recorded."""
+    """Return the reads of a response body.
+
+    There are none if they had other bytes than the body that is recorded.
+    """
     reads: list[BodyRead] = []
     offset = 0
     for event in events:
@@ -261,7 +298,9 @@ _begin, _end = attrgetter("begin"), attrgetter("end")
 
 
 def chain_roots(exchange: Exchange) -> list[bytes]:
-    """Return the hashes that the first event may be chained to: in an older log, that without its row."""
+    """Return the hashes that the first event may be chained to: in an older log, that without its
+    row.
+    """
     return [root(exchange.session_id, exchange.exchange_id), row_root(exchange)]
 
 

@@ -1,8 +1,9 @@
 """Secrets, removed again when a session leaves this machine as a file that people open. Pure.
 
-The log has responses as they came, and there a secret may be in pieces: a model that repeats a key writes it in ten
-deltas. So it is looked for in the texts that deltas make together, and taken out of each delta that brought a part of
-it: the first has the placeholder, the others have nothing in its place.
+The log has responses as they came, and there a secret may be in pieces: a model that repeats a key
+writes it in ten deltas. So it is looked for in the texts that deltas make together, and taken out
+of each delta that brought a part of it: the first has the placeholder, the others have nothing in
+its place.
 """
 
 from __future__ import annotations
@@ -39,11 +40,14 @@ def redacted_value(value: Any, redactor: Redactor, counts: Counter[str]) -> Any:
     return value
 
 
-def redacted_rows(events: Iterable[Event], in_pieces: Collection[int], redactor: Redactor) -> dict[int, bytes]:
+def redacted_rows(
+    events: Iterable[Event], in_pieces: Collection[int], redactor: Redactor
+) -> dict[int, bytes]:
     """Return the bytes of events as they may be shown, by position, where they are not as recorded.
 
-    What is cut anywhere is read as one: of a body that is not an event stream, and of a request, the first piece has
-    all that is left. An event that brought a part of a secret is left out whole, since its other fields may repeat it.
+    What is cut anywhere is read as one: of a body that is not an event stream, and of a request,
+    the first piece has all that is left. An event that brought a part of a secret is left out
+    whole, since its other fields may repeat it.
     """
     changed: dict[int, bytes] = {}
     for run in _runs(events):
@@ -60,7 +64,9 @@ def _runs(events: Iterable[Event]) -> Iterator[list[Event]]:
     """Yield events, those together whose bytes are one text that was cut at any place."""
     run: list[Event] = []
     for event in events:
-        is_cut = event.kind in ("body", "part", "tail") or (event.kind == "request" and event.type == "body")
+        is_cut = event.kind in ("body", "part", "tail") or (
+            event.kind == "request" and event.type == "body"
+        )
         if run and is_cut and run[-1].kind in (event.kind, "part") and run[-1].type == event.type:
             run.append(event)
             continue
@@ -86,7 +92,9 @@ def _placeholder(kind: str, secret: str) -> str:
 
 
 class _TextTree:
-    """The texts at a path of a document and inside of it: a set closes these without a look at all others."""
+    """The texts at a path of a document and inside of it: a set closes these without a look at all
+    others.
+    """
 
     __slots__ = ("inner", "pieces")
 
@@ -105,8 +113,8 @@ class _TextTree:
 
 
 class RedactedTrack:
-    """The steps of a whole exchange without secrets, the positions whose events brought a piece of one, and how many of
-    which kind there were.
+    """The steps of a whole exchange without secrets, the positions whose events brought a piece of
+    one, and how many of which kind there were.
     """
 
     def __init__(self, steps: list[Step], redactor: Redactor) -> None:
@@ -135,7 +143,9 @@ class RedactedTrack:
             self._close(self._open.at(path))
         if name != "cut":
             for inner, text in self._leaves(path, op[2], ()):
-                self._open.at((*path, *inner)).pieces.append(_Contribution(step, op_number, inner, text))
+                self._open.at((*path, *inner)).pieces.append(
+                    _Contribution(step, op_number, inner, text)
+                )
 
     def _leaves(self, path: PathKey, value: Any, inner: PathKey) -> Iterator[tuple[PathKey, str]]:
         if isinstance(value, str):

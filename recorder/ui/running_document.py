@@ -1,7 +1,9 @@
-"""The document of one exchange while its events come, and the operations by which each event changes it.
+"""The document of one exchange while its events come, and the operations by which each event
+changes it.
 
-At every event it is the document of `recorder show --at-event`. Only those parts are made again that the facts of an
-event can change. A delta of a text, which most events are, is appended without a look at the text before it.
+At every event it is the document of `recorder show --at-event`. Only those parts are made again
+that the facts of an event can change. A delta of a text, which most events are, is appended without
+a look at the text before it.
 """
 
 from __future__ import annotations
@@ -47,7 +49,12 @@ from recorder.store.queries.session_document import (
     timing_document,
     usage_document,
 )
-from recorder.store.queries.session_state import UnfoldableExchange, answer_of, counter_of, unfoldable
+from recorder.store.queries.session_state import (
+    UnfoldableExchange,
+    answer_of,
+    counter_of,
+    unfoldable,
+)
 from recorder.ui.ops import Op, compare, join
 from recorder.ui.surroundings import OutsideView
 
@@ -62,7 +69,9 @@ _PLACES: Mapping[tuple[str, str], str] = {
     ("other", "text"): "text",
     ("other", "arguments"): "arguments",
 }
-"""The member of an item's document that has the parts of a field as one text, by the kind of the item."""
+"""The member of an item's document that has the parts of a field as one text, by the kind of the
+item.
+"""
 
 _OF_PARTS: Mapping[str, tuple[type[Fact], ...]] = {
     "text": (TextAdded,),
@@ -79,7 +88,9 @@ _OF_PARTS: Mapping[str, tuple[type[Fact], ...]] = {
         ExchangeEnded,
     ),
 }
-"""The facts that may change a part of the document: a text, one item, all items, the usage, or the heading."""
+"""The facts that may change a part of the document: a text, one item, all items, the usage, or the
+heading.
+"""
 
 
 class _Touched:
@@ -112,8 +123,12 @@ class _Growing(msgspec.Struct):
 class RunningDocument:
     """The document, and the fold that it is made of."""
 
-    def __init__(self, number: int, exchange: Exchange, earlier: Iterable[Event], view: OutsideView) -> None:
-        """`earlier` are the events of the response that the exchange resumes, from before it was resumed."""
+    def __init__(
+        self, number: int, exchange: Exchange, earlier: Iterable[Event], view: OutsideView
+    ) -> None:
+        """`earlier` are the events of the response that the exchange resumes, from before it was
+        resumed.
+        """
         self._number, self._exchange, self._view = number, exchange, view
         self._touched = _Touched()
         self._folding = Folding(exchange, observer=self._touched.handlers())
@@ -127,7 +142,8 @@ class RunningDocument:
         self._calls: dict[int, ItemRow] = {}
         self._row: ExchangeRow | None = None
         self._noted = -1
-        self._times: tuple[Any, ...] | None = None  # of the row of times, if the document has just these
+        # of the row of times, if the document has just these
+        self._times: tuple[Any, ...] | None = None
         self._is_held_back = True
         self._fault: RecorderError | None = None
         self.is_finished = False
@@ -168,8 +184,9 @@ class RunningDocument:
         return len(msgspec.json.encode(self._document))
 
     def _attempt(self, step: Callable[[list[Op]], None]) -> list[Op]:
-        """Take a step of the fold, and return its operations. One that fails is a fault of this program: the exchange
-        is not folded further.
+        """Take a step of the fold, and return its operations.
+
+        One that fails is a fault of this program: the exchange is not folded further.
         """
         ops: list[Op] = []
         if self._fault is None:
@@ -185,7 +202,9 @@ class RunningDocument:
     def _faulted(self) -> list[Op]:
         ops: list[Op] = []
         before = self.state()
-        self._document = exchange_document(UnfoldableExchange(self._number, self._exchange, str(self._fault)))
+        self._document = exchange_document(
+            UnfoldableExchange(self._number, self._exchange, str(self._fault))
+        )
         compare(before, self._document, (), ops)
         return ops
 
@@ -235,7 +254,9 @@ class RunningDocument:
             self._put("anomalies", anomaly_documents(self._anomalies.rows()), ops)
 
     def _update_timing(self, ops: list[Op]) -> None:
-        """Set the times that have changed: some do at each event, so they are compared without a document of them."""
+        """Set the times that have changed: some do at each event, so they are compared without a
+        document of them.
+        """
         row = self._timing.row(self._gaps.of(self._timing.times))
         before, self._times = self._times, msgspec.structs.astuple(row)
         if before is None:
@@ -281,11 +302,15 @@ class RunningDocument:
             if number not in numbers and not self._append(number, fact, event, ops):
                 numbers.add(number)
         if numbers:
-            self._render_items(self._with_nameless(sorted(each for each in numbers if each is not None)), ops)
+            self._render_items(
+                self._with_nameless(sorted(each for each in numbers if each is not None)), ops
+            )
             self._render_new_items(ops)
 
     def _with_nameless(self, numbers: list[int]) -> list[int]:
-        """Return the numbers with those of all calls without an id if one is a call: they are counted by name."""
+        """Return the numbers with those of all calls without an id if one is a call: they are
+        counted by name.
+        """
         nameless = [number for number, call in self._calls.items() if call.call_id is None]
         if nameless and any(self._items.item(number).kind == "tool_call" for number in numbers):
             return sorted({*numbers, *nameless})
@@ -330,7 +355,10 @@ class RunningDocument:
     # -- deltas
 
     def _append(self, number: int | None, fact: TextAdded, event: Event, ops: list[Op]) -> bool:
-        """Append a delta to its text in the document. Returns False if it may have changed more than that."""
+        """Append a delta to its text in the document.
+
+        Returns False if it may have changed more than that.
+        """
         if number is None:
             return True
         growing = self._growing.get(number)
@@ -350,11 +378,17 @@ class RunningDocument:
         return True
 
     def _growing_of(self, number: int, fact: TextAdded) -> _Growing | None:
-        """Return the place in the document that the deltas of a text are appended to; None if it is not there yet."""
+        """Return the place in the document that the deltas of a text are appended to; None if it is
+        not there yet.
+        """
         if number >= len(self._document["items"]):
             return None
         path: list[str | int]
-        item, document, field = self._items.item(number), self._document["items"][number], fact.field
+        item, document, field = (
+            self._items.item(number),
+            self._document["items"][number],
+            fact.field,
+        )
         text = item.texts.get((field, fact.part))
         parts = sorted(part for each, part in item.texts if each == field)
         if text is None or len(text.pieces) < 2:
@@ -376,7 +410,9 @@ class RunningDocument:
         return growing
 
     def _is_at_end(self, number: int, fact: TextAdded, event: Event, text: Text) -> bool:
-        """Return whether a delta is the last of its text, and text that is in the document as it came."""
+        """Return whether a delta is the last of its text, and text that is in the document as it
+        came.
+        """
         item, piece = self._items.item(number), fact.text
         is_last = event.sequence_number is None or text.numbers[-1] == event.sequence_number
         is_named = item.item_id == self._document["items"][number].get("item_id")

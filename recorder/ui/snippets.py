@@ -1,7 +1,7 @@
 """One request as a program with the official SDK of its format, in Python and in JavaScript. Pure.
 
-Rules of this file are those of `recorder.ui.copies`. The body is sent as it was recorded, whatever members it has:
-Python's methods take what they do not know by `extra_body`.
+Rules of this file are those of `recorder.ui.copies`. The body is sent as it was recorded, whatever
+members it has: Python's methods take what they do not know by `extra_body`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,15 @@ from typing import Any, NamedTuple
 import msgspec
 
 from recorder.model.events import Recording
-from recorder.ui.copies import LITERAL_BYTES, ODD, Copy, address, body_notes, key_variable, request_file
+from recorder.ui.copies import (
+    LITERAL_BYTES,
+    ODD,
+    Copy,
+    address,
+    body_notes,
+    key_variable,
+    request_file,
+)
 from recorder.ui.literals import is_sendable, literal, quoted
 from recorder.wire.dialects import by_name
 from recorder.wire.dialects.sdks import Sdk
@@ -87,9 +95,15 @@ def snippets(recorded: Recording, name: str) -> dict[str, Copy]:
     request = _Request(sdk, match.groupdict(), key_variable(sent), body, file, kept)
     note = " ".join(notes) or None
     clients = sdk.clients
-    install = {"python": f"pip install {clients.python.package}", "node": f"npm install {clients.node.package}"}
+    install = {
+        "python": f"pip install {clients.python.package}",
+        "node": f"npm install {clients.node.package}",
+    }
     texts = {"python": _python(request), "node": _javascript(request)}
-    return {kind: Copy(text, " ".join(filter(None, (f"{install[kind]}.", note)))) for kind, text in texts.items()}
+    return {
+        kind: Copy(text, " ".join(filter(None, (f"{install[kind]}.", note))))
+        for kind, text in texts.items()
+    }
 
 
 def _object(body: bytes) -> dict[str, Any] | None:
@@ -134,7 +148,11 @@ def _javascript(request: _Request) -> str:
     if request.file is not None:
         body = f'JSON.parse(readFileSync({_written(request.file)}, "utf8"))'
         imports = 'import { readFileSync } from "node:fs";\n'
-    shown = "for await (const event of answer) console.log(event);" if request.streams else "console.log(answer);"
+    shown = (
+        "for await (const event of answer) console.log(event);"
+        if request.streams
+        else "console.log(answer);"
+    )
     return _JAVASCRIPT.format(
         imported=sdk.clients.node.imported,
         imports=imports,
@@ -150,4 +168,6 @@ def _javascript(request: _Request) -> str:
 def _written(value: Any) -> str:
     """Return JSON as a literal of JavaScript, with an escape for what would hide or turn a text."""
     written = json.dumps(value, ensure_ascii=False, indent=2)
-    return ODD.sub(lambda match: match[0] if match[0] == "\n" else f"\\u{ord(match[0]):04x}", written)
+    return ODD.sub(
+        lambda match: match[0] if match[0] == "\n" else f"\\u{ord(match[0]):04x}", written
+    )

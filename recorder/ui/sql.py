@@ -1,18 +1,19 @@
-"""SQL of the people who look: what `recorder query` may do, within the limits of a page; and that of the home page.
+"""SQL of the people who look: what `recorder query` may do, within the limits of a page; and that
+of the home page.
 
 Rules of this file:
 
-* Each question has a connection of its own that can only read (`recorder.store.queries.query`), and a thread that
-  waits for it.
-* What somebody typed runs in a process of its own (`recorder.store.queries.query_process`). The viewer's own
-  statements, of which a page has many at once, are known to be short, and do without.
+* Each question has a connection of its own that can only read (`recorder.store.queries.query`), and
+  a thread that waits for it.
+* What somebody typed runs in a process of its own (`recorder.store.queries.query_process`). The
+  viewer's own statements, of which a page has many at once, are known to be short, and do without.
 * It is about the log alone, without its archives.
 * A question whose client has left is stopped, and so are all of them when the viewer stops.
-* A panel of the home page is data. Its numbers are those of its SQL, which the page shows and `recorder query` runs;
-  only a title that no view has yet is read from the log.
+* A panel of the home page is data. Its numbers are those of its SQL, which the page shows and
+  `recorder query` runs; only a title that no view has yet is read from the log.
 * Days are in UTC, as those of `recorder usage --by day`; the first day is whole.
-* A percentile is the smallest value that at least so many percent of the values do not exceed (nearest rank), because
-  SQLite has no function for percentiles.
+* A percentile is the smallest value that at least so many percent of the values do not exceed
+  (nearest rank), because SQLite has no function for percentiles.
 """
 
 from __future__ import annotations
@@ -70,10 +71,15 @@ class Questions:
 
         Raise `RecorderError` with the engine's objection.
         """
-        return await self._answer(_Question(open_query(self.url, self._opener), self.url, sql, values))
+        return await self._answer(
+            _Question(open_query(self.url, self._opener), self.url, sql, values)
+        )
 
     async def ask_own(self, sql: str, values: Mapping[str, Value]) -> Json:
-        """Return the rows of a statement of ours. Raise `RecorderError` with the engine's objection."""
+        """Return the rows of a statement of ours.
+
+        Raise `RecorderError` with the engine's objection.
+        """
         return await self._answer(_Question(load(self._opener)(self.url), self.url, sql, values))
 
     async def _answer(self, question: _Question) -> Json:
@@ -94,7 +100,13 @@ class Questions:
 class _Question:
     """One statement, which another thread may stop."""
 
-    def __init__(self, opening: AbstractContextManager[Query], url: URL, sql: str, values: Mapping[str, Value]) -> None:
+    def __init__(
+        self,
+        opening: AbstractContextManager[Query],
+        url: URL,
+        sql: str,
+        values: Mapping[str, Value],
+    ) -> None:
         self._opening = opening
         self._url, self._sql, self._values = url, sql, values
         self._is_stopped = False
@@ -170,12 +182,19 @@ def examples(url: URL) -> list[Json]:
 def checked_question(body: Any) -> tuple[str, dict[str, Value]]:
     """Return the SQL and the values of a request's body. Raise `UsageError` for any other.
 
-    A text is read as `recorder query -p` reads it, so that the command in the answer has the same values.
+    A text is read as `recorder query -p` reads it, so that the command in the answer has the same
+    values.
     """
-    if not isinstance(body, dict) or not isinstance(body.get("sql"), str) or body.keys() - {"sql", "params"}:
+    if (
+        not isinstance(body, dict)
+        or not isinstance(body.get("sql"), str)
+        or body.keys() - {"sql", "params"}
+    ):
         raise UsageError('Send {"sql": "select …", "params": {"name": value}}.')
     params = body.get("params") or {}
-    is_fit = isinstance(params, dict) and all(isinstance(value, int | float | str | None) for value in params.values())
+    is_fit = isinstance(params, dict) and all(
+        isinstance(value, int | float | str | None) for value in params.values()
+    )
     if not is_fit:
         raise UsageError("params is an object of names with a number, a text or null each.")
     return body["sql"], values_of(params)
@@ -191,11 +210,16 @@ _DAY = Either(
 
 
 class Panel(NamedTuple):
-    """A question with its picture. In the SQL, `{day}` is the date of `started_ns`, `:since` a wall time in ns."""
+    """A question with its picture.
+
+    In the SQL, `{day}` is the date of `started_ns`, `:since` a wall time in ns.
+    """
 
     id: str
     title: str
-    unit: str  # tokens, ns, picousd, exchanges or calls: decides how a page writes the numbers; a list has none
+    # tokens, ns, picousd, exchanges or calls: decides how a page writes the numbers; a list has
+    # none
+    unit: str
     sql: str
     chart: Mapping[str, Any]
     note: str | None = None
@@ -206,7 +230,9 @@ class Panel(NamedTuple):
         return textwrap.dedent(self.sql).strip().replace("{day}", written(_DAY, engine))
 
 
-_SELECTED = ",\n      ".join(f"{nearest_rank(percent, 'ns', 'place', 'n')} AS p{percent}_ns" for percent in PERCENTS)
+_SELECTED = ",\n      ".join(
+    f"{nearest_rank(percent, 'ns', 'place', 'n')} AS p{percent}_ns" for percent in PERCENTS
+)
 _PERCENTILES = f"""
     WITH ranked AS (
       SELECT day, ns, row_number() OVER (PARTITION BY day ORDER BY ns) AS place, count(*) OVER (PARTITION BY day) AS n
@@ -222,7 +248,9 @@ _PERCENTILES = f"""
 
 
 def _chart(kind: str, *series: tuple[str, str], x: str = "day", **more: Any) -> Mapping[str, Any]:
-    """Return how a page draws the rows: columns along `x`, each with its label; `by` are other ways to divide them."""
+    """Return how a page draws the rows: columns along `x`, each with its label; `by` are other ways
+    to divide them.
+    """
     columns = [{"column": column, "label": label} for column, label in series]
     return {"kind": kind, "x": x, **more, "series": columns}
 
@@ -367,8 +395,12 @@ _FIRST = text("SELECT min(started_ns) FROM exchanges")
 async def home(questions: Questions, log: LogReader, days: int) -> dict[str, Any]:
     """Return the panels over the last days, today included, in the form that `/api/home` has."""
     since_ns = (time.time_ns() // DAY_NS - days + 1) * DAY_NS
-    shown = PANELS if await has_prices(log) else [panel for panel in PANELS if not panel.needs_prices]
-    panels = await asyncio.gather(*(_answer(questions, panel, log.engine, since_ns) for panel in shown))
+    shown = (
+        PANELS if await has_prices(log) else [panel for panel in PANELS if not panel.needs_prices]
+    )
+    panels = await asyncio.gather(
+        *(_answer(questions, panel, log.engine, since_ns) for panel in shown)
+    )
     await _name_open_sessions(log, panels[0])
     [(first_ns,)] = await log.rows(_FIRST)
     return {
@@ -381,17 +413,24 @@ async def home(questions: Questions, log: LogReader, days: int) -> dict[str, Any
 
 
 async def _name_open_sessions(log: LogReader, latest: Json) -> None:
-    """Fill the title and the models of sessions in which nothing has ended: views know them from then on."""
+    """Fill the title and the models of sessions in which nothing has ended: views know them from
+    then on.
+    """
     for row in latest["rows"]:
         of_session = dict(zip(latest["columns"], row, strict=True))
         if of_session["title"] is None:
             asked = await asked_in(log, of_session["session_id"])
-            of_session |= {"title": asked.title, "models": of_session["models"] or ", ".join(asked.models)}
+            of_session |= {
+                "title": asked.title,
+                "models": of_session["models"] or ", ".join(asked.models),
+            }
             row[:] = of_session.values()
 
 
 async def _answer(questions: Questions, panel: Panel, engine: str, since_ns: int) -> dict[str, Any]:
-    """Return a panel with its rows, or with the reason why there are none: one that fails does not stop the others."""
+    """Return a panel with its rows, or with the reason why there are none: one that fails does not
+    stop the others.
+    """
     sql, values = panel.statement(engine), {"since": since_ns}
     described = {name: getattr(panel, name) for name in ("id", "title", "unit", "note", "chart")}
     described |= {"sql": sql, "params": values}

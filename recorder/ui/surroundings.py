@@ -1,7 +1,9 @@
-"""The exchanges around one: later requests with the results of its calls, and other copies of its response.
+"""The exchanges around one: later requests with the results of its calls, and other copies of its
+response.
 
-A view is what they add to the document of the exchange from a moment on. What `recorder show` finds at that moment, by
-the same rules (`recorder.store.queries.session_state`), is here for all moments at once.
+A view is what they add to the document of the exchange from a moment on. What `recorder show` finds
+at that moment, by the same rules (`recorder.store.queries.session_state`), is here for all moments
+at once.
 """
 
 from __future__ import annotations
@@ -32,7 +34,8 @@ from recorder.store.queries.session_state import (
 from recorder.store.schema import TEXT
 from recorder.wire.dialects import tells_targets
 
-# All exchanges, if a request that was projected has a result of one of the calls; else those that are not projected.
+# All exchanges, if a request that was projected has a result of one of the calls; else those that
+# are not projected.
 _SOURCES = text(f"""SELECT x.exchange_id FROM exchanges AS x
 LEFT JOIN {TABLES["exchanges"]} AS p ON p.session_id = x.session_id AND p.exchange_id = x.exchange_id
 WHERE x.session_id = :session_id AND (p.exchange_id IS NULL OR EXISTS (
@@ -55,8 +58,10 @@ class OutsideView(NamedTuple):
     exchange: Exchange
     later: Results  # of the requests after it
     every: Results  # of all requests of the session
-    copies: Sequence[FoldedExchange] = ()  # of its response: an event may change which of them is the best
-    retrieved: frozenset[str | None] = frozenset()  # responses that an exchange retrieves which has begun
+    # of its response: an event may change which of them is the best
+    copies: Sequence[FoldedExchange] = ()
+    # responses that an exchange retrieves which has begun
+    retrieved: frozenset[str | None] = frozenset()
 
     def result_of(self, call: ItemRow, row: ExchangeRow) -> ResultRow | None:
         """Return the result of a call of the exchange, whose row is given."""
@@ -108,7 +113,11 @@ class Surroundings:
         self.moments: list[Moment] = []
 
     async def look(
-        self, log: LogReader, everything: Sequence[Numbered], calls: Sequence[ItemRow], response_id: str | None
+        self,
+        log: LogReader,
+        everything: Sequence[Numbered],
+        calls: Sequence[ItemRow],
+        response_id: str | None,
     ) -> None:
         """Read what the exchanges of the session say by now of some calls and of a response."""
         own = self._exchange
@@ -133,7 +142,10 @@ class Surroundings:
         own = self._exchange
         wall_ns = own.started_ns + t_ns
         threads = self._threads()
-        later, every = Results((), threads, self._known_keys), Results((), threads, self._known_keys)
+        later, every = (
+            Results((), threads, self._known_keys),
+            Results((), threads, self._known_keys),
+        )
         copies: list[FoldedExchange] = []
         resumed: set[str | None] = set()
         for _, each in self._everything:
@@ -163,13 +175,20 @@ class Surroundings:
                 for wall_ns, said in other.says:
                     yield Moment(wall_ns - began_ns, exchange_id, said)
 
-    async def _read_requests(self, log: LogReader, calls: Sequence[ItemRow], is_retrieved: bool) -> None:
-        """Read requests in order until all calls have results of their own thread, and no later one can be better.
+    async def _read_requests(
+        self, log: LogReader, calls: Sequence[ItemRow], is_retrieved: bool
+    ) -> None:
+        """Read requests in order until all calls have results of their own thread, and no later one
+        can be better.
 
-        Requests repeat the results of earlier ones, so only what is new in one is kept: a session may have thousands.
+        Requests repeat the results of earlier ones, so only what is new in one is kept: a session
+        may have thousands.
         """
         own, answered_ns = self._exchange, None
-        sources = {row.exchange_id for row in await log.rows(_SOURCES, session_id=own.session_id, keys=[*self._keys])}
+        sources = {
+            row.exchange_id
+            for row in await log.rows(_SOURCES, session_id=own.session_id, keys=[*self._keys])
+        }
         results = Results((), self._threads(), self._known_keys)
         said_ns: dict[tuple[str, str], int] = {}
         latest_ns = 0
@@ -195,7 +214,9 @@ class Surroundings:
                 answered_ns = latest_ns
 
     def _may_answer(self, other: Exchange) -> bool:
-        """Return whether an exchange may have results of the calls: a later one, or a stream that answers others."""
+        """Return whether an exchange may have results of the calls: a later one, or a stream that
+        answers others.
+        """
         own = self._exchange
         is_later = other.started_ns > own.started_ns or other.exchange_id == own.exchange_id
         return is_later or tells_targets(other.method, other.target)
@@ -221,7 +242,9 @@ class Surroundings:
         return _Known(says, folded["exchanges"][0].status is not None)
 
     def _results(self, exchange: Exchange, events: Sequence[Event]) -> list[_Said]:
-        """Return the results that a request has for the calls, after each of its events at which there are others."""
+        """Return the results that a request has for the calls, after each of its events at which
+        there are others.
+        """
         says: list[_Said] = []
         every = self._wanted(exchange, events)
         if not every:
@@ -240,7 +263,9 @@ class Surroundings:
     async def _read_copy(self, log: LogReader, number: int, exchange: Exchange) -> None:
         """Fold another exchange, to know at which time it had how much of the response."""
         known = self._copies.get(exchange.exchange_id)
-        if exchange.exchange_id == self._exchange.exchange_id or (known is not None and known.is_final):
+        if exchange.exchange_id == self._exchange.exchange_id or (
+            known is not None and known.is_final
+        ):
             return
         folding, before, is_final = Folding(exchange), None, False
         says: list[_Said] = []
@@ -253,15 +278,28 @@ class Surroundings:
                     [row] = folding.rows_of("exchanges")
                 is_final = is_final or event.kind == "end"
                 if row.response_id == self._response_id and row != before:
-                    says.append(_Said(exchange.started_ns + event.t_ns, FoldedExchange(number, exchange, row)))
+                    says.append(
+                        _Said(
+                            exchange.started_ns + event.t_ns, FoldedExchange(number, exchange, row)
+                        )
+                    )
                     before = row
-        except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError):
+        except (
+            ValueError,
+            TypeError,
+            LookupError,
+            AttributeError,
+            ArithmeticError,
+            RecursionError,
+        ):
             says.clear()  # a fault of this program: whoever looks at that exchange is told
         self._copies[exchange.exchange_id] = _Known(says, is_final)
 
 
 def _has_news(known: _Known, said_ns: dict[tuple[str, str], int]) -> bool:
-    """Return whether a request says a result that none before it said, or sooner, and note when it was said first."""
+    """Return whether a request says a result that none before it said, or sooner, and note when it
+    was said first.
+    """
     has_news = False
     for each in known.says:
         for row in each.said:

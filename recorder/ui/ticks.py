@@ -1,7 +1,7 @@
 """The events of a session for its timeline, column by column: a session may have a million.
 
-The database makes a list of each column of an exchange, so that there is a row for each exchange, and not for each
-event: that takes a quarter of the time.
+The database makes a list of each column of an exchange, so that there is a row for each exchange,
+and not for each event: that takes a quarter of the time.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ def _listed(expression: str) -> OfEngine:
 
     def written(engine: str) -> str:
         if engine == "sqlite":
-            return f"json_group_array({expression})"  # it goes along the key, which ends with the position
+            # it goes along the key, which ends with the position
+            return f"json_group_array({expression})"
         return f"CAST(json_agg({expression} ORDER BY pos) AS text)"
 
     return OfEngine(written)
@@ -36,7 +37,10 @@ def _listed(expression: str) -> OfEngine:
 
 _COLUMNS = {"t_ns": "t_ns", "kind": "kind", "type": "type", "output_index": "output_index"}
 _SLICE = (
-    select(events.c.exchange_id, *(_listed(expression).label(name) for name, expression in _COLUMNS.items()))
+    select(
+        events.c.exchange_id,
+        *(_listed(expression).label(name) for name, expression in _COLUMNS.items()),
+    )
     .where(
         of_session(events),
         events.c.exchange_id.between(bindparam("first"), bindparam("last")),
@@ -45,8 +49,12 @@ _SLICE = (
     )
     .group_by(events.c.exchange_id)
 )
-# Tuples: the garbage collector goes through lists again and again, which takes a twentieth of the time.
-_NUMBERS, _INDICES = msgspec.json.Decoder(tuple[int, ...]), msgspec.json.Decoder(tuple[int | None, ...])
+# Tuples: the garbage collector goes through lists again and again, which takes a twentieth of the
+# time.
+_NUMBERS, _INDICES = (
+    msgspec.json.Decoder(tuple[int, ...]),
+    msgspec.json.Decoder(tuple[int | None, ...]),
+)
 _KINDS, _TYPES = msgspec.json.Decoder(tuple[str, ...]), msgspec.json.Decoder(tuple[str | None, ...])
 
 
@@ -72,7 +80,9 @@ class Ticks:
 
 
 class _Slice(NamedTuple):
-    """Exchanges in the order of their ids, or a part of one: so many events as one transaction reads."""
+    """Exchanges in the order of their ids, or a part of one: so many events as one transaction
+    reads.
+    """
 
     first: str
     last: str
@@ -101,7 +111,10 @@ async def read_ticks(
 
 
 def _slices(outlines: Iterable[Outline], after: int) -> Iterator[_Slice]:
-    """Yield parts of about as many events. Exchanges that follow each other by their ids are read together."""
+    """Yield parts of about as many events.
+
+    Exchanges that follow each other by their ids are read together.
+    """
     together: list[Outline] = []
     count = 0
     for each in sorted(outlines, key=lambda outline: outline.exchange_id):
@@ -117,4 +130,6 @@ def _parts(together: list[Outline], after: int) -> Iterator[_Slice]:
     """Yield exchanges as one part, or one that is larger as several."""
     last_pos = max((each.events for each in together), default=0) - 1
     for start in range(after, last_pos, SLICE):
-        yield _Slice(together[0].exchange_id, together[-1].exchange_id, start, min(start + SLICE, last_pos))
+        yield _Slice(
+            together[0].exchange_id, together[-1].exchange_id, start, min(start + SLICE, last_pos)
+        )

@@ -1,11 +1,12 @@
-"""The track of an exchange: its document after each of its events, as a state and steps, in segments.
+"""The track of an exchange: its document after each of its events, as a state and steps, in
+segments.
 
-A step is what an event changes in the document (`recorder.ui.ops`). A step with a time comes from outside of the
-exchange: from a request with the result of a call, or from a better copy of the response. After the steps up to an
-event, the document is that of `recorder show --at-event`.
+A step is what an event changes in the document (`recorder.ui.ops`). A step with a time comes from
+outside of the exchange: from a request with the result of a call, or from a better copy of the
+response. After the steps up to an event, the document is that of `recorder show --at-event`.
 
-The steps of an exchange are computed once, from its first event on, as far as a segment is wanted, and kept. States are
-kept here and there: the others follow from steps.
+The steps of an exchange are computed once, from its first event on, as far as a segment is wanted,
+and kept. States are kept here and there: the others follow from steps.
 """
 
 from __future__ import annotations
@@ -33,9 +34,11 @@ from recorder.ui.running_document import RunningDocument
 from recorder.ui.surroundings import Moment, Surroundings
 
 SEGMENT = 256  # positions: 60 KB of JSON, a few milliseconds for both sides
-CACHE_BYTES = 128 * 2**20  # of all tracks: some fifty responses of 100,000 events, or one that is open and very long
+# of all tracks: some fifty responses of 100,000 events, or one that is open and very long
+CACHE_BYTES = 128 * 2**20
 SLICE_S = 0.005  # of work at a time: then other requests have their turn
-LOOKS = 3  # at the other exchanges for one answer: one that changes each time is seen at the next request
+# at the other exchanges for one answer: one that changes each time is seen at the next request
+LOOKS = 3
 EVENT_BYTES = 200  # of memory that an event takes in a fold besides its texts
 
 _of_exchange = of_exchange(events)
@@ -44,7 +47,10 @@ _ENDS = select(events.c.pos).where(_of_exchange, IS_END)
 
 
 class TrackCache:
-    """The tracks that were used last, within a limit of bytes. A seek in any other folds its exchange again."""
+    """The tracks that were used last, within a limit of bytes.
+
+    A seek in any other folds its exchange again.
+    """
 
     def __init__(self, limit_bytes: int = CACHE_BYTES) -> None:
         self._limit_bytes = limit_bytes
@@ -65,8 +71,12 @@ class TrackCache:
             total -= self._tracks.pop(exchange_id).size_bytes
 
 
-async def segment(log: LogReader, session_ref: str, exchange_ref: str, at: int, cache: TrackCache) -> dict[str, Any]:
-    """Return the segment of an exchange that has a position, or its last segment if there is no such position."""
+async def segment(
+    log: LogReader, session_ref: str, exchange_ref: str, at: int, cache: TrackCache
+) -> dict[str, Any]:
+    """Return the segment of an exchange that has a position, or its last segment if there is no
+    such position.
+    """
     session, [numbered] = await select_exchanges(log, session_ref, exchange_ref)
     everything = list(enumerate(await log.exchanges(session.session_id), 1))
     return await segment_among(log, everything, numbered, at, cache)
@@ -105,7 +115,8 @@ class _Track:
         self._states: dict[int, bytes] = {}  # at the beginnings of some segments
         self._state_bytes = self._since_state = 0  # of the last of them, and of the steps since
         self._later_steps: list[Any] = []  # after the last event
-        self._later_of: tuple[int, list[Moment]] = (-1, [])  # the last event and the moments that they are made of
+        # the last event and the moments that they are made of
+        self._later_of: tuple[int, list[Moment]] = (-1, [])
 
     @property
     def size_bytes(self) -> int:
@@ -113,10 +124,13 @@ class _Track:
         packed = (*self._segments, *self._steps, *self._states.values())
         return self._folded_bytes + sum(map(len, packed))
 
-    async def segment(self, log: LogReader, everything: Sequence[Numbered], at: int) -> dict[str, Any]:
+    async def segment(
+        self, log: LogReader, everything: Sequence[Numbered], at: int
+    ) -> dict[str, Any]:
         """Return the segment that has a position. To be called by one caller at a time."""
         ids = {"session_id": self._exchange.session_id, "exchange_id": self._exchange.exchange_id}
-        has_ended = bool(await log.rows(_ENDS, **ids))  # first: what ends now may have more events than are read
+        # first: what ends now may have more events than are read
+        has_ended = bool(await log.rows(_ENDS, **ids))
         [(last,)] = await log.rows(_LAST, **ids)
         if last is None:
             raise NotFoundError(f"Exchange {self._number} has no events yet.")
@@ -155,7 +169,9 @@ class _Track:
             self._begin()  # a note follows an end
         if self._document is None:
             earlier = await earlier_events(log, exchange)
-            self._document = RunningDocument(self._number, exchange, earlier, self._surroundings.view(-1))
+            self._document = RunningDocument(
+                self._number, exchange, earlier, self._surroundings.view(-1)
+            )
         until_s = time.monotonic() + SLICE_S
         async for event in log.events(exchange.session_id, exchange.exchange_id, after=self._pos):
             self._tell(self._document, event)
@@ -197,10 +213,11 @@ class _Track:
             self._since_state += len(self._steps[-1])
 
     def _close_segment(self, document: RunningDocument) -> None:
-        """Pack the steps of the segment that ends here, and the state if it is not more than all steps since the last.
+        """Pack the steps of the segment that ends here, and the state if it is not more than all
+        steps since the last.
 
-        So all states together take no more than the steps, and a state is made of an earlier one in the time that it
-        takes to read it.
+        So all states together take no more than the steps, and a state is made of an earlier one in
+        the time that it takes to read it.
         """
         if self._pos >= 0:
             self._segments.append(_packed(b"[%b]" % b",".join(self._steps)))
@@ -231,7 +248,9 @@ class _Track:
         return steps
 
     async def _is_up_to_date(self, log: LogReader, everything: Sequence[Numbered]) -> bool:
-        """Look at the surroundings; return False if they say something else of the time of the events so far."""
+        """Look at the surroundings; return False if they say something else of the time of the
+        events so far.
+        """
         document = self._document
         if document is not None:
             await self._surroundings.look(log, everything, document.calls, document.response_id)
@@ -239,7 +258,10 @@ class _Track:
         return before == self._moments[: self._passed_at(self._t_ns)]
 
     async def _steps_after_last(self) -> list[Any]:
-        """Return the steps from outside after the last event. The document is then as it was before."""
+        """Return the steps from outside after the last event.
+
+        The document is then as it was before.
+        """
         document, moments = self._document, self._moments[self._passed_at(self._t_ns) :]
         if document is None or (self._pos, moments) == self._later_of:
             return self._later_steps

@@ -1,7 +1,8 @@
-"""What a reader tells the exchanges of a session by: question, results, model, tokens, cost, and which sub-agent asks.
+"""What a reader tells the exchanges of a session by: question, results, model, tokens, cost, and
+which sub-agent asks.
 
-All is read from views, for a whole session at once. Of an exchange that is open its request is read, so that a session
-that is followed says what is asked.
+All is read from views, for a whole session at once. Of an exchange that is open its request is
+read, so that a session that is followed says what is asked.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ from recorder.store.queries.reader import LogReader
 from recorder.store.schema import tables_of, view_of
 from recorder.store.sql import of_session
 
-OPEN_LIMIT = 16  # exchanges whose requests are read, the newest: a session has more open ones if a recorder was killed
+# exchanges whose requests are read, the newest: a session has more open ones if a recorder was
+# killed
+OPEN_LIMIT = 16
 NAMES_LIMIT = 8  # of the tools whose results a request has: more is not a line
 NAME_CHARS = 80  # of a sub-agent
 
@@ -37,9 +40,12 @@ _prompts = tables_of["prompts"]
 _MISSED = select(_prompts.c.exchange_id, _prompts.c.missed_tokens).where(
     of_session(_prompts), _prompts.c.missed_tokens > 0
 )
-# A call that begins a sub-agent: `Agent`, `Task`, `spawn_agent`, `task`. Texts of other calls may be long: not read.
+# A call that begins a sub-agent: `Agent`, `Task`, `spawn_agent`, `task`. Texts of other calls may
+# be long: not read.
 _begun = view_of("tool_calls", "session_id name arguments_json output")
-_BEGUN = select(_begun).where(of_session(_begun), _begun.c.name.ilike("%agent%") | _begun.c.name.ilike("%task%"))
+_BEGUN = select(_begun).where(
+    of_session(_begun), _begun.c.name.ilike("%agent%") | _begun.c.name.ilike("%task%")
+)
 _NAMING = ("nickname", "task_name", "name", "description", "subagent_type", "agent_type")
 """Keys of such a call, and of its result, that have the name of the sub-agent: the best first."""
 
@@ -58,10 +64,17 @@ class Turn(msgspec.Struct, frozen=True):
     agent: str | None = None  # the name of the sub-agent that asks, where it is known
 
 
-async def turns(log: LogReader, session_id: str, exchanges: Sequence[Exchange], agents: set[str]) -> dict[str, Turn]:
-    """Return the lines of a session's exchanges, by their ids. `agents` are the exchanges of sub-agents."""
+async def turns(
+    log: LogReader, session_id: str, exchanges: Sequence[Exchange], agents: set[str]
+) -> dict[str, Turn]:
+    """Return the lines of a session's exchanges, by their ids.
+
+    `agents` are the exchanges of sub-agents.
+    """
     asked = {row.exchange_id: row for row in await log.rows(_ASKED, session_id=session_id)}
-    missed = {row.exchange_id: row.missed_tokens for row in await log.rows(_MISSED, session_id=session_id)}
+    missed = {
+        row.exchange_id: row.missed_tokens for row in await log.rows(_MISSED, session_id=session_id)
+    }
     results: dict[str, list[str]] = defaultdict(list)
     failed: dict[str, list[str]] = defaultdict(list)
     for row in await log.rows(_RESULTS, session_id=session_id):
@@ -92,8 +105,13 @@ async def turns(log: LogReader, session_id: str, exchanges: Sequence[Exchange], 
     return found
 
 
-def _names(exchanges: Iterable[Exchange], asked: Mapping[str, AnyRow], begun: Sequence[AnyRow]) -> dict[str, str]:
-    """Return the names of the sub-agents of exchanges. A thread has the name of its first request."""
+def _names(
+    exchanges: Iterable[Exchange], asked: Mapping[str, AnyRow], begun: Sequence[AnyRow]
+) -> dict[str, str]:
+    """Return the names of the sub-agents of exchanges.
+
+    A thread has the name of its first request.
+    """
     calls = [_Call(row) for row in begun]
     of_threads: dict[str, str | None] = {}
     names: dict[str, str] = {}
@@ -116,14 +134,20 @@ class _Call:
     def __init__(self, row: AnyRow) -> None:
         self._output = row.output or ""
         told = [_object(row.arguments_json), _object(row.output)]
-        self._texts = [" ".join(value.split()) for value in told[0].values() if isinstance(value, str)]
+        self._texts = [
+            " ".join(value.split()) for value in told[0].values() if isinstance(value, str)
+        ]
         self.agent = _agent_in(*reversed(told))
 
     def has_begun(self, thread_id: str | None, text: str | None) -> bool:
-        """Return whether the sub-agent is that of a thread, which its result names, or of a first question."""
+        """Return whether the sub-agent is that of a thread, which its result names, or of a first
+        question.
+        """
         if thread_id is not None and thread_id in self._output:
             return True
-        return text is not None and any(value.startswith(text.removesuffix("…")) for value in self._texts)
+        return text is not None and any(
+            value.startswith(text.removesuffix("…")) for value in self._texts
+        )
 
 
 def _agent_in(*told: Mapping[str, Any]) -> str | None:

@@ -1,10 +1,12 @@
-"""The end of a stream, by its own events: it distinguishes a client that is done from one that broke off.
+"""The end of a stream, by its own events: it distinguishes a client that is done from one that
+broke off.
 
-Clients close the connection behind the last event of the protocol, and do not wait for the end of the body: Codex half
-a millisecond after `response.completed`, SDKs after `[DONE]`. The response is complete then, whatever its end in HTTP.
+Clients close the connection behind the last event of the protocol, and do not wait for the end of
+the body: Codex half a millisecond after `response.completed`, SDKs after `[DONE]`. The response is
+complete then, whatever its end in HTTP.
 
-The rule is here alone. `recorder.ingest.capture` writes the result into the log, as the outcome `client_done`;
-`concluded` computes the same for recordings from before that outcome existed.
+The rule is here alone. `recorder.ingest.capture` writes the result into the log, as the outcome
+`client_done`; `concluded` computes the same for recordings from before that outcome existed.
 """
 
 from __future__ import annotations
@@ -14,17 +16,28 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from recorder.model.events import BODY_KINDS, EndRecord, Event, Exchange, Kind, Outcome, ResponseHead
+from recorder.model.events import (
+    BODY_KINDS,
+    EndRecord,
+    Event,
+    Exchange,
+    Kind,
+    Outcome,
+    ResponseHead,
+)
 from recorder.wire.dialects import Dialect, Ending, by_name
 from recorder.wire.dialects.json_values import Object, request_object
 from recorder.wire.framing import SSE, Framing
 from recorder.wire.framing.sse import BOM, begins_stream
 
-OF_STREAMS = BODY_KINDS - {"body"}  # what stands behind the events of a stream is what its coding left over
+# what stands behind the events of a stream is what its coding left over
+OF_STREAMS = BODY_KINDS - {"body"}
 
-LATEST = 4  # events that are kept to be looked at: the reason to finish and the usage follow each other closely
+# events that are kept to be looked at: the reason to finish and the usage follow each other closely
+LATEST = 4
 
-LENGTH_DIGITS = 19  # of the length of a body: no more bytes fit a column, and `int` refuses thousands of digits
+# of the length of a body: no more bytes fit a column, and `int` refuses thousands of digits
+LENGTH_DIGITS = 19
 
 
 class Conclusion:
@@ -37,7 +50,8 @@ class Conclusion:
         self._framing: Framing = SSE
         self._is_concluded = self._is_cut = False
         self._length = 0  # of the body, at least
-        self.verdict: Ending | None = None  # what the provider said of its response, in an event that is whole or not
+        # what the provider said of its response, in an event that is whole or not
+        self.verdict: Ending | None = None
 
     def ask(self, method: str, target: str) -> None:
         """Read what is asked for: of some streams only their reader is the end."""
@@ -51,15 +65,23 @@ class Conclusion:
         self._terminal, self._is_last = dialect.ends(*self.asked), dialect.is_last
         self._has_choices = dialect.has_choices
         # Of a stream of no known API, an error need not be the end: others follow it.
-        self._ending = {*dialect.last_types, *(() if dialect is by_name("other") else self._terminal)}
+        self._ending = {
+            *dialect.last_types,
+            *(() if dialect is by_name("other") else self._terminal),
+        }
 
     def head(self, head: ResponseHead) -> None:
         """Read the head of the response."""
-        self._length = next((int(value) for name, value in head.headers if _is_length(name, value)), 0)
+        self._length = next(
+            (int(value) for name, value in head.headers if _is_length(name, value)), 0
+        )
         self._framing = self._dialect.framing_of(self.asked[1], head.status, head.headers) or SSE
 
     def follow(self, event: Event) -> None:
-        """Add the next event of the exchange. Raises `msgspec.MsgspecError` for a head that is none."""
+        """Add the next event of the exchange.
+
+        Raises `msgspec.MsgspecError` for a head that is none.
+        """
         if event.kind in OF_STREAMS:
             self.add(event.kind, event.type, event.output_index, event.raw)
         elif event.kind == "response":
@@ -68,7 +90,8 @@ class Conclusion:
     def add(self, kind: Kind, type: str | None, output_index: int | None, raw: bytes) -> None:
         """Add the next event of the body, of a kind in `OF_STREAMS`.
 
-        The number of several answers is not known in advance: a server may finish one before it begins the next.
+        The number of several answers is not known in advance: a server may finish one before it
+        begins the next.
         """
         self._is_cut = kind == "tail"
         if type in self._ending and not self._is_cut:
@@ -82,7 +105,8 @@ class Conclusion:
             self._latest.append(raw)
 
     def outcome(self, outcome: Outcome, wire_bytes: int) -> Outcome:
-        """Return how the exchange ended, if its transport ended so, after that many bytes of the body.
+        """Return how the exchange ended, if its transport ended so, after that many bytes of the
+        body.
 
         A body that has a length, and is not complete, was cut, whatever its events are.
         """
@@ -95,10 +119,15 @@ class Conclusion:
             return False
         if self.is_endless or self._is_concluded:
             return True
-        return self._is_last is not None and self._is_last([self._payload(raw) for raw in self._latest])
+        return self._is_last is not None and self._is_last(
+            [self._payload(raw) for raw in self._latest]
+        )
 
     def _payload(self, raw: bytes) -> Object:
-        """Return the payload of a frame. What the head calls an array may be a stream of server-sent events."""
+        """Return the payload of a frame.
+
+        What the head calls an array may be a stream of server-sent events.
+        """
         raw = raw.removeprefix(BOM)
         framing = SSE if begins_stream(raw) else self._framing
         return request_object(framing.fields(raw).data or b"")
@@ -108,9 +137,11 @@ _SEVERITY: Mapping[str, int] = {"completed": 0, "incomplete": 1, "failed": 2}
 
 
 def worse(status: str, verdict: str) -> str:
-    """Return the status of an exchange of whose response the provider said this too: the worse one of both.
+    """Return the status of an exchange of whose response the provider said this too: the worse one
+    of both.
 
-    An HTTP status of an error stays. A connection that broke has no say where the provider said that it failed.
+    An HTTP status of an error stays. A connection that broke has no say where the provider said
+    that it failed.
     """
     if status == "error_status":
         return status
@@ -124,12 +155,16 @@ def settled(end: EndRecord, conclusion: Conclusion) -> EndRecord:
     outcome = conclusion.outcome(end.outcome, end.wire_bytes)
     if outcome == end.outcome:
         return end
-    status = "completed" if end.status == end.outcome else end.status  # of a stream without a terminal event
+    # of a stream without a terminal event
+    status = "completed" if end.status == end.outcome else end.status
     return msgspec.structs.replace(end, outcome=outcome, status=status, error=None)
 
 
 def concluded(exchange: Exchange, events: Iterable[Event]) -> EndRecord | None:
-    """Return the end of an exchange, by all its events; `None` if it has none. Raises `msgspec.MsgspecError`."""
+    """Return the end of an exchange, by all its events; `None` if it has none.
+
+    Raises `msgspec.MsgspecError`.
+    """
     conclusion, end = conclusion_of(exchange), None
     for event in events:
         conclusion.follow(event)

@@ -1,7 +1,8 @@
 """Content codings (RFC 9110 section 8.4), undone on a copy, a bounded piece at a time.
 
-The client always gets the bytes as the upstream sent them; this is for the record only. A decoder gives up rather than
-grow: on damage, on a coding it does not know, on a body that inflates beyond reason.
+The client always gets the bytes as the upstream sent them; this is for the record only. A decoder
+gives up rather than grow: on damage, on a coding it does not know, on a body that inflates beyond
+reason.
 """
 
 from __future__ import annotations
@@ -20,12 +21,14 @@ if sys.version_info >= (3, 14):
 else:
     from backports import zstd
 
-PIECE_BYTES = 64 * 1024  # of input and of output at a time, so that a bomb costs time and never memory
+# of input and of output at a time, so that a bomb costs time and never memory
+PIECE_BYTES = 64 * 1024
 BOMB_BYTES = 8 * 2**20  # below this much output no ratio is suspicious
 BOMB_RATIO = 100  # real streams deflate 3 to 20 times
 CODINGS_LIMIT = 4  # of one body: more than two nobody uses, and each may inflate
 ZSTD_WINDOW_LOG = 23  # 8 MiB: RFC 9659 section 3 forbids more in HTTP
-SILENT_BYTES = 2**20  # of input without output: the blocks of zstd have at most 128 KiB, and no file name is so long
+# of input without output: the blocks of zstd have at most 128 KiB, and no file name is so long
+SILENT_BYTES = 2**20
 
 
 class UndecodableError(Exception):
@@ -40,7 +43,10 @@ class UndecodableError(Exception):
 
 
 class _Codec(Protocol):
-    """One compressed member. `decode` yields output; `left` is input after its end, `None` before its end."""
+    """One compressed member.
+
+    `decode` yields output; `left` is input after its end, `None` before its end.
+    """
 
     left: bytes | None
 
@@ -100,7 +106,9 @@ class _Zstd:
 
 
 def _deflate(opening: bytes) -> _Codec:
-    """Return the codec of `deflate`: zlib by the standard and bare deflate by some servers, as the first byte shows."""
+    """Return the codec of `deflate`: zlib by the standard and bare deflate by some servers, as the
+    first byte shows.
+    """
     return _Zlib(zlib.MAX_WBITS if opening[0] & 0x0F == 8 else -zlib.MAX_WBITS)
 
 
@@ -118,20 +126,36 @@ CODINGS = frozenset(_CODECS)
 
 _NO_CODINGS = frozenset(
     {
-        *("", "identity", "none", "null", "binary", "raw", "plain", "text", "uncompressed", "7bit", "8bit"),
+        *(
+            "",
+            "identity",
+            "none",
+            "null",
+            "binary",
+            "raw",
+            "plain",
+            "text",
+            "uncompressed",
+            "7bit",
+            "8bit",
+        ),
         *("utf-8", "utf8", "us-ascii", "ascii", "iso-8859-1", "chunked"),
     }
 )
-"""Words that servers write into `Content-Encoding`, of which clients make nothing: the body is plain."""
+"""Words that servers write into `Content-Encoding`, of which clients make nothing: the body is
+plain.
+"""
 
 _OPENING_BYTES = 16
-"""Bytes that show whether a body under an unknown word is a text: every compressed format that has a name has others
-among its first."""
+"""Bytes that show whether a body under an unknown word is a text: every compressed format that has
+a name has others among its first."""
 
 _CONTROLS = re.compile(rb"[^\t\n\r\x20-\x7e\x80-\xff]")
 
 _ZLIB_CODINGS = ("gzip", "x-gzip", "deflate")
-"""Codings behind whose end clients leave out what is not a further member: httpx, urllib3, node and curl do."""
+"""Codings behind whose end clients leave out what is not a further member: httpx, urllib3, node and
+curl do.
+"""
 
 _MAGIC = {"gzip": b"\x1f\x8b", "zstd": b"\x28\xb5\x2f\xfd"}
 _FAILURES = (zlib.error, brotli.error, zstd.ZstdError, EOFError)
@@ -140,19 +164,21 @@ _FAILURES = (zlib.error, brotli.error, zstd.ZstdError, EOFError)
 class Decoder:
     """A body in one coding, undone as it arrives.
 
-    `coding` is the value of `Content-Encoding`, or `None`. With `sniff`, an unlabelled body that begins with the magic
-    number of gzip or zstd is decoded. If nothing of it can be decoded, it is a plain body that only begins with these
-    bytes.
+    `coding` is the value of `Content-Encoding`, or `None`. With `sniff`, an unlabelled body that
+    begins with the magic number of gzip or zstd is decoded. If nothing of it can be decoded, it is
+    a plain body that only begins with these bytes.
     """
 
     def __init__(self, coding: str | None, *, sniff: bool = False) -> None:
         self.coding = ", ".join(_real(coding or "")) or None
-        self._opening: bytes | None = b""  # of a body in a coding that nobody here knows: it may be plain
+        # of a body in a coding that nobody here knows: it may be plain
+        self._opening: bytes | None = b""
         if self.coding is None or self.coding in _CODECS:
             self._opening = None
         self._has_member = False  # one has come to its end
         self._between = b""  # behind a member, too short to tell whether another one follows
-        self.left_out = bytearray()  # what no client takes for content, behind the last member; the caller empties it
+        # what no client takes for content, behind the last member; the caller empties it
+        self.left_out = bytearray()
         self._is_over = False  # all that follows is left out
         self._sniffing = b"" if sniff and self.coding is None else None
         self._is_guess = False  # no header names the coding, and nothing has come out of it yet
@@ -166,7 +192,10 @@ class Decoder:
         return self.coding is None and self._sniffing is None
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """Yield decoded pieces of a chunk, each at most `PIECE_BYTES` if it was coded. Raises `UndecodableError`."""
+        """Yield decoded pieces of a chunk, each at most `PIECE_BYTES` if it was coded.
+
+        Raises `UndecodableError`.
+        """
         if self._sniffing is not None:
             data = self._sniff(self._sniffing + data)
         if self._opening is not None:
@@ -215,7 +244,8 @@ class Decoder:
 
     def _decode(self, data: bytes) -> Iterator[bytes]:
         for start in range(0, len(data), PIECE_BYTES):
-            between, self._between = self._between, b""  # also of the piece before, whose last byte it was
+            # also of the piece before, whose last byte it was
+            between, self._between = self._between, b""
             left = between + data[start : start + PIECE_BYTES]
             try:
                 while left:
@@ -235,7 +265,9 @@ class Decoder:
         return data
 
     def _decode_member(self, data: bytes) -> Generator[bytes, None, bytes]:
-        """Decode up to the end of a gzip member or zstd frame, which others may follow; returns what is left."""
+        """Decode up to the end of a gzip member or zstd frame, which others may follow; returns
+        what is left.
+        """
         if self.coding not in _CODECS:
             raise UndecodableError(f"the coding {self.coding!r} is not known", data)
         if self._is_behind(data):
@@ -252,7 +284,9 @@ class Decoder:
                     raise UndecodableError("the body inflates beyond reason", data)
                 yield piece
         except _FAILURES as error:
-            raise UndecodableError(f"not {self.coding}: {error}", bytes(self._silent) or data) from error
+            raise UndecodableError(
+                f"not {self.coding}: {error}", bytes(self._silent) or data
+            ) from error
         left = codec.left
         if left is not None:
             self._codec, self._has_member = None, True
@@ -266,7 +300,10 @@ class Decoder:
         return left or b""
 
     def _is_behind(self, data: bytes) -> bool:
-        """Take what stands behind a member, and is not the next one. It is kept, but it is not content."""
+        """Take what stands behind a member, and is not the next one.
+
+        It is kept, but it is not content.
+        """
         is_between = self._has_member and self._codec is None and not self._is_guess
         if not is_between or self.coding not in _ZLIB_CODINGS:
             return False
@@ -297,13 +334,18 @@ def _is_text(data: bytes) -> bool:
 
 
 def codings(headers: Iterable[tuple[str, str]]) -> list[str]:
-    """Return the content codings of a message in the order of their application, from all headers that name some."""
+    """Return the content codings of a message in the order of their application, from all headers
+    that name some.
+    """
     values = [value for name, value in headers if name.lower() == "content-encoding"]
     return _real(",".join(values))
 
 
 def decode(coding: str | None, data: bytes, limit_bytes: int) -> bytes:
-    """Decode a whole body. Raises `UndecodableError`, also for one that is longer than `limit_bytes`."""
+    """Decode a whole body.
+
+    Raises `UndecodableError`, also for one that is longer than `limit_bytes`.
+    """
     decoder = Decoder(coding)
     pieces: list[bytes] = []
     size = 0
@@ -317,7 +359,10 @@ def decode(coding: str | None, data: bytes, limit_bytes: int) -> bytes:
 
 
 def decode_all(codings: Sequence[str], data: bytes, limit_bytes: int) -> bytes:
-    """Undo all codings of a whole body, the last one first. Raises `UndecodableError` like `decode`."""
+    """Undo all codings of a whole body, the last one first.
+
+    Raises `UndecodableError` like `decode`.
+    """
     if len(codings) > CODINGS_LIMIT:
         raise UndecodableError(f"the body has {len(codings)} codings")
     for coding in reversed(codings):

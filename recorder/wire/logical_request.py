@@ -1,17 +1,19 @@
-"""The logical request: all that the model saw, where a request has only what is new since an earlier response.
+"""The logical request: all that the model saw, where a request has only what is new since an
+earlier response.
 
-Of a request that continues a response it is the input of that response, the items that came back and the new items, in
-this order; the response may itself continue another one. Of any other request it is the request as it was sent.
+Of a request that continues a response it is the input of that response, the items that came back
+and the new items, in this order; the response may itself continue another one. Of any other request
+it is the request as it was sent.
 
 Rules of this file:
 
 * Only input items are inherited: instructions, tools and parameters count for one request alone.
-* A link is followed within the recordings that are given, to the last exchange before. A link that leads to none of
-  them stands in the logical request as it was sent, and `missing_id` names it.
-* A conversation may have had items from other requests than those that create responses: what is before the first known
-  one is never certain, and so never complete.
-* Work is bounded: `LINKS_LIMIT` links and `MEMORY_LIMIT` bytes of items. Links only lead back in time, so a chain has
-  no circle.
+* A link is followed within the recordings that are given, to the last exchange before. A link that
+  leads to none of them stands in the logical request as it was sent, and `missing_id` names it.
+* A conversation may have had items from other requests than those that create responses: what is
+  before the first known one is never certain, and so never complete.
+* Work is bounded: `LINKS_LIMIT` links and `MEMORY_LIMIT` bytes of items. Links only lead back in
+  time, so a chain has no circle.
 * Which fields are links, and which items a response is, the dialect says. Pure, and never raises.
 """
 
@@ -33,10 +35,14 @@ from recorder.wire.recording import payloads
 from recorder.wire.turns import as_post
 
 LINKS_LIMIT = 10_000
-"""Links of one request that are followed: the longest sessions of agents have some thousand requests."""
+"""Links of one request that are followed: the longest sessions of agents have some thousand
+requests.
+"""
 
 FIRST_EVENTS = 8
-"""Events of a response in which its id is looked for. It stands in the last event again, where ids rotate another."""
+"""Events of a response in which its id is looked for. It stands in the last event again, where ids
+rotate another.
+"""
 
 _WHOLE = Links()
 
@@ -54,7 +60,8 @@ class LogicalRequest(msgspec.Struct, frozen=True):
     """A request with all its items. `depth` is the number of links that were followed."""
 
     fields: Object  # the members of the request besides its items
-    items: str | None  # the member that has the items; None: `fields` are the whole request as it was sent
+    # the member that has the items; None: `fields` are the whole request as it was sent
+    items: str | None
     parts: tuple[RequestPart, ...] = ()  # in order; the last is what the request itself has
     depth: int = 0
     is_complete: bool = True
@@ -73,14 +80,17 @@ class LogicalRequest(msgspec.Struct, frozen=True):
 
     def body(self) -> dict[str, Any]:
         """Return the request as one JSON object, its items as `msgspec.Raw`."""
-        return dict(self.fields) if self.items is None else {**self.fields, self.items: self.all_items}
+        return (
+            dict(self.fields) if self.items is None else {**self.fields, self.items: self.all_items}
+        )
 
     def encoded(self) -> bytes:
         """Return the request as JSON."""
         body = self.body()
         try:
             return msgspec.json.encode(body)
-        except (ValueError, TypeError, msgspec.MsgspecError):  # half a character: only `json` writes it
+        except (ValueError, TypeError, msgspec.MsgspecError):
+            # half a character: only `json` writes it
             if self.items is not None:
                 body[self.items] = [decoded(bytes(item)) for item in self.all_items]
             return as_json(body).encode()
@@ -110,31 +120,42 @@ class _MissingLink(NamedTuple):
 
 
 Unrecorded = Callable[[str], tuple[str, bytes] | None]
-"""Return the target and the body of a request by the id of its response, if it is known although not recorded."""
+"""Return the target and the body of a request by the id of its response, if it is known although
+not recorded.
+"""
 
 
 class LogicalRequests:
-    """The logical requests of exchanges that may continue each other. Nothing is decoded for requests without a link,
-    and each response once.
+    """The logical requests of exchanges that may continue each other.
+
+    Nothing is decoded for requests without a link, and each response once.
     """
 
     def __init__(
-        self, recordings: Sequence[Recording], *, compared: bool = False, unrecorded: Unrecorded = lambda id: None
+        self,
+        recordings: Sequence[Recording],
+        *,
+        compared: bool = False,
+        unrecorded: Unrecorded = lambda id: None,
     ) -> None:
         """`recordings` are those that links may lead to, in the order in which they began.
 
         With `compared`, items are in the form that is the same for two clients that send the same
-        (`Continuation.compared`). `unrecorded` gives the request that a response without output answered.
+        (`Continuation.compared`). `unrecorded` gives the request that a response without output
+        answered.
         """
         self._recordings, self._is_compared, self._unrecorded = recordings, compared, unrecorded
         self._places = {id(each): place for place, each in enumerate(recordings)}
         self._index: _Index | None = None
-        self._earlier: dict[int, Sequence[RequestPart]] = {}  # of exchanges that others continue, by their place
+        # of exchanges that others continue, by their place
+        self._earlier: dict[int, Sequence[RequestPart]] = {}
         self._counts: dict[int, int] = {}  # of items up to the end of exchanges, by their place
         self._known_links: dict[str, Links] = {}  # of recorded exchanges, by their id
 
     def of(self, recording: Recording) -> LogicalRequest:
-        """Return the logical request of a recorded exchange; one that is not among the recordings goes on from them."""
+        """Return the logical request of a recorded exchange; one that is not among the recordings
+        goes on from them.
+        """
         return self._logical(self._recorded(recording), recording.request_body)
 
     def of_body(self, target: str, body: bytes) -> LogicalRequest:
@@ -142,11 +163,15 @@ class LogicalRequests:
         return self._logical(self._not_recorded(target, body), body)
 
     def length(self, recording: Recording) -> int:
-        """Return the number of items of a recorded exchange's logical request, which is not put together for that."""
+        """Return the number of items of a recorded exchange's logical request, which is not put
+        together for that.
+        """
         return self._length(self._recorded(recording))
 
     def length_of_body(self, target: str, body: bytes) -> int:
-        """Return the number of items of the logical request of a request over HTTP that is not recorded."""
+        """Return the number of items of the logical request of a request over HTTP that is not
+        recorded.
+        """
         return self._length(self._not_recorded(target, body))
 
     def is_known(self, links: Links) -> bool:
@@ -160,12 +185,16 @@ class LogicalRequests:
         continuation = _dialect("POST", target).continuation
         if continuation is None:
             return None
-        return _SentRequest("", 0, "POST", body, continuation, len(self._recordings), is_recorded=False)
+        return _SentRequest(
+            "", 0, "POST", body, continuation, len(self._recordings), is_recorded=False
+        )
 
     # -- links
 
     def _links(self, sent: _SentRequest) -> Links:
-        """Return the links of a request; those of a recorded one, which all that continue it lead to, are read once."""
+        """Return the links of a request; those of a recorded one, which all that continue it lead
+        to, are read once.
+        """
         if not sent.is_recorded:
             return sent.continuation.links(request_object(sent.body))
         if sent.exchange_id not in self._known_links:
@@ -191,7 +220,9 @@ class LogicalRequests:
             sent = before
 
     def _missing(self, first: _SentRequest, depth: int) -> _MissingLink | None:
-        """Return the link of the first request of a chain that leads no further; None if the chain is whole."""
+        """Return the link of the first request of a chain that leads no further; None if the chain
+        is whole.
+        """
         links = self._links(first)
         id = links.response_id or links.conversation_id
         if id is None:
@@ -270,11 +301,15 @@ class LogicalRequests:
         return RequestPart("input", sent.exchange_id, sent.number, items)
 
     def _output(self, sent: _SentRequest) -> RequestPart:
-        """Return what came back: of a response that was retrieved later, the most that an exchange has of it."""
+        """Return what came back: of a response that was retrieved later, the most that an exchange
+        has of it.
+        """
         output = sent.continuation.output
         places = (sent.place, *self._indexed().retrievals(sent.place))
         found = max((output(payloads(self._recordings[place])) for place in places), key=len)
-        return RequestPart("output", sent.exchange_id, sent.number, self._encoded(found, sent.continuation))
+        return RequestPart(
+            "output", sent.exchange_id, sent.number, self._encoded(found, sent.continuation)
+        )
 
     def _encoded(self, items: Sequence[Any], continuation: Continuation) -> tuple[msgspec.Raw, ...]:
         forms = map(continuation.compared, items) if self._is_compared else items
@@ -300,7 +335,9 @@ class _Index:
 
     def place(self, links: Links, before: int) -> int | None:
         """Return the last exchange, before one, that has the response or the conversation."""
-        return next((place for place in reversed(self._requests.get(links, [])) if place < before), None)
+        return next(
+            (place for place in reversed(self._requests.get(links, [])) if place < before), None
+        )
 
     def retrievals(self, place: int) -> list[int]:
         """Return the exchanges that retrieved the response of one later."""
@@ -328,7 +365,9 @@ def links_of(recording: Recording) -> Links:
 def links_in(target: str, body: bytes, method: str = "POST") -> Links:
     """Return the links of a request, by its target without a host and its body."""
     continuation = _dialect(method, target).continuation
-    if continuation is None or not any(f'"{name}"'.encode() in body for name in continuation.fields):
+    if continuation is None or not any(
+        f'"{name}"'.encode() in body for name in continuation.fields
+    ):
         return _WHOLE
     return continuation.links(request_object(body))
 
@@ -346,12 +385,16 @@ def response_ids(recording: Recording, dialect: Dialect) -> Sequence[str]:
 
 
 def _sent(recording: Recording, place: int) -> _SentRequest | None:
-    """Return a recorded request; None if it continues nothing, and can only be taken as it was sent."""
+    """Return a recorded request; None if it continues nothing, and can only be taken as it was
+    sent.
+    """
     exchange, body = recording.exchange, recording.request_body
     continuation = _dialect(exchange.method, exchange.target).continuation
     if continuation is None:
         return None
-    return _SentRequest(exchange.exchange_id, recording.number, exchange.method, body, continuation, place)
+    return _SentRequest(
+        exchange.exchange_id, recording.number, exchange.method, body, continuation, place
+    )
 
 
 def _dialect(method: str, target: str) -> Dialect:

@@ -1,7 +1,9 @@
-"""The companies: one row each, with all that is known of one beside the wire formats that it speaks. Data.
+"""The companies: one row each, with all that is known of one beside the wire formats that it
+speaks. Data.
 
-A further company that speaks a known format is a row in `PROVIDERS` and nothing else: its name is an upstream and an
-argument of `recorder env`, its keys are redacted, its prices and its name in telemetry are found.
+A further company that speaks a known format is a row in `PROVIDERS` and nothing else: its name is
+an upstream and an argument of `recorder env`, its keys are redacted, its prices and its name in
+telemetry are found.
 
 Must not know: the wire formats, which are names here.
 """
@@ -24,7 +26,8 @@ MANAGED_AGENTS, HOSTED_AGENTS = "anthropic-sessions", "openai-agents"
 class KeyShape(msgspec.Struct, frozen=True):
     """The shape of a secret: regular expressions over bytes.
 
-    Of `pattern` at least 19 characters in a row are letters, digits, `_` or `-`, at most five after its beginning.
+    Of `pattern` at least 19 characters in a row are letters, digits, `_` or `-`, at most five after
+    its beginning.
     """
 
     kind: str  # as placeholders name it: acme-key
@@ -34,9 +37,11 @@ class KeyShape(msgspec.Struct, frozen=True):
 
 
 def issued(row: str) -> KeyShape:
-    """Return the shape of what an issuer gives out: `KIND BEGINS OF AT_LEAST ENDS`, the last may be left out.
+    """Return the shape of what an issuer gives out: `KIND BEGINS OF AT_LEAST ENDS`, the last may be
+    left out.
 
-    It begins as all of the issuer's secrets do; after that there are at least so many characters of a kind.
+    It begins as all of the issuer's secrets do; after that there are at least so many characters of
+    a kind.
     """
     kind, begins, of, at_least, *ends = row.split()
     pattern = f"(?:{begins}){of}{{{at_least},}}{''.join(ends)}"
@@ -52,12 +57,17 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
     """A company's API: its addresses, its clients, its secrets, its names elsewhere."""
 
     name: str  # of its upstream: `/NAME/…`, `--upstream NAME`, `recorder env NAME`
-    base_url: str | None  # None: each customer has another one; one that ends in a slash has paths without a version
-    formats: tuple[str, ...]  # names of dialects that it speaks; errors of our own have the form of the first
-    is_default: bool = False  # every recorder forwards `/NAME/…`; the others are added by `--upstream NAME`
-    telemetry_name: str | None = None  # OpenTelemetry's (`gen_ai.provider.name`), where that is another
+    # None: each customer has another one; one that ends in a slash has paths without a version
+    base_url: str | None
+    # names of dialects that it speaks; errors of our own have the form of the first
+    formats: tuple[str, ...]
+    # every recorder forwards `/NAME/…`; the others are added by `--upstream NAME`
+    is_default: bool = False
+    # OpenTelemetry's (`gen_ai.provider.name`), where that is another
+    telemetry_name: str | None = None
     price_name: str | None = None  # that of the package genai-prices, where that is another
-    hosts: tuple[str, ...] = ()  # regular expressions of hosts that serve it, besides that of `base_url`
+    # regular expressions of hosts that serve it, besides that of `base_url`
+    hosts: tuple[str, ...] = ()
 
     # how a request without the name of an upstream is known
     paths: re.Pattern[str] | None = None  # matched with a path: it is for this provider
@@ -67,15 +77,19 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
     other_paths: tuple[str, ...] = ()  # regular expressions: how paths without a version begin
 
     # clients
-    environment: Mapping[str, str] = {}  # what `recorder env` sets, `{url}` for the recorder's; it refuses NAME without
-    base_variables: Mapping[str, str] = {}  # that its clients read → the version that they want in it; the SDK's first
+    # what `recorder env` sets, `{url}` for the recorder's; it refuses NAME without
+    environment: Mapping[str, str] = {}
+    # that its clients read → the version that they want in it; the SDK's first
+    base_variables: Mapping[str, str] = {}
     key_variable: str | None = None  # without which its clients do not start
     other_key_variables: tuple[str, ...] = ()  # that some of them read in its place
 
     # secrets
-    secret_headers: str | None = None  # a regular expression, searched in names in lower case: values are never kept
+    # a regular expression, searched in names in lower case: values are never kept
+    secret_headers: str | None = None
     harmless_headers: str | None = None  # the same, of whole names: values are kept
-    count_headers: str | None = None  # names with `token` in them that are kept all the same: they count
+    # names with `token` in them that are kept all the same: they count
+    count_headers: str | None = None
     key_shapes: tuple[KeyShape, ...] = ()
 
     @property
@@ -85,9 +99,11 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _companies(table: str) -> tuple[Provider, ...]:
-    """Return the companies of a table: in a row the name, the base URL or `-`, the formats and the variable of the key.
+    """Return the companies of a table: in a row the name, the base URL or `-`, the formats and the
+    variable of the key.
 
-    Then stand, in capitals, what `recorder env` sets, other fields by their names, and after a `|` the shape of a key.
+    Then stand, in capitals, what `recorder env` sets, other fields by their names, and after a `|`
+    the shape of a key.
     """
     found = []
     for row in rows(table):
@@ -110,7 +126,9 @@ def _companies(table: str) -> tuple[Provider, ...]:
 
 
 _SHARED = "models|files|batches|agents|environments|credentials|webhooks|triggers|voices|operations|auth_tokens"
-"""Resources that several APIs have at the same path: a header says whose a request is, and whose key it has."""
+"""Resources that several APIs have at the same path: a header says whose a request is, and whose
+key it has.
+"""
 
 _LIVE = r"ws/google\.ai\.generativelanguage\.[\w.]+"  # Gemini's Live API, over WebSocket
 
@@ -132,15 +150,29 @@ PROVIDERS: tuple[Provider, ...] = (
                 "containers",
                 "conversations",
             ),
-            *("embeddings", "evals", "files", "fine_tuning", "images", "models", "moderations", "realtime"),
+            *(
+                "embeddings",
+                "evals",
+                "files",
+                "fine_tuning",
+                "images",
+                "models",
+                "moderations",
+                "realtime",
+            ),
             *("responses", "threads", "uploads", "vector_stores", "videos"),
         ),
-        environment={"OPENAI_BASE_URL": "{url}/v1", "OPENAI_API_BASE": "{url}/v1"},  # the second for LlamaIndex
+        # the second for LlamaIndex
+        environment={"OPENAI_BASE_URL": "{url}/v1", "OPENAI_API_BASE": "{url}/v1"},
         base_variables={"OPENAI_BASE_URL": "/v1", "OPENAI_API_BASE": "/v1"},
         key_variable="OPENAI_API_KEY",
         secret_headers=r"openai-organization|openai-project",
         harmless_headers=r"openai-(?:beta|model|processing-ms|version)",
-        key_shapes=(issued_as_sk("openai-key", rb"sk-(?:proj|svcacct|admin|service|None)-[A-Za-z0-9_-]{20,}"),),
+        key_shapes=(
+            issued_as_sk(
+                "openai-key", rb"sk-(?:proj|svcacct|admin|service|None)-[A-Za-z0-9_-]{20,}"
+            ),
+        ),
     ),
     Provider(
         name="anthropic",
@@ -164,7 +196,10 @@ PROVIDERS: tuple[Provider, ...] = (
         is_default=True,
         telemetry_name="gcp.gemini",
         price_name="google",
-        hosts=(r"cloudcode-pa\.googleapis\.com", r"(?:[a-z0-9-]+-)?aiplatform(?:\.[a-z]+\.rep)?\.googleapis\.com"),
+        hosts=(
+            r"cloudcode-pa\.googleapis\.com",
+            r"(?:[a-z0-9-]+-)?aiplatform(?:\.[a-z]+\.rep)?\.googleapis\.com",
+        ),
         paths=re.compile(
             r"(?:/upload)?/v\d+(?:alpha|beta)\d*(?:/|$)|(?:/v1)?/(?:models|tunedModels)/(?!ft:)[^/]+:[A-Za-z]+$"
             r"|(?:/v1)?/(?:interactions|cachedContents|fileSearchStores|tuningJobs)(?:/|$)"
@@ -190,7 +225,8 @@ PROVIDERS: tuple[Provider, ...] = (
         is_default=True,
         telemetry_name="openai",
     ),
-    # https://learn.microsoft.com/azure/foundry/openai/api-version-lifecycle; openai-python, lib/azure.py
+    # https://learn.microsoft.com/azure/foundry/openai/api-version-lifecycle; openai-python,
+    # lib/azure.py
     Provider(
         name="azure",
         base_url=None,  # https://RESOURCE.openai.azure.com
@@ -213,7 +249,10 @@ PROVIDERS: tuple[Provider, ...] = (
         name="openrouter",
         base_url="https://openrouter.ai/api/v1",
         formats=(CHAT, RESPONSES, MESSAGES),
-        environment={"OPENAI_BASE_URL": "{url}/openrouter/v1", "ANTHROPIC_BASE_URL": "{url}/openrouter"},
+        environment={
+            "OPENAI_BASE_URL": "{url}/openrouter/v1",
+            "ANTHROPIC_BASE_URL": "{url}/openrouter",
+        },
         key_variable="OPENROUTER_API_KEY",
         key_shapes=(issued_as_sk("openrouter-key", rb"sk-or-v1-[A-Za-z0-9]{20,}"),),
     ),

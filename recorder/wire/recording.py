@@ -1,7 +1,7 @@
 """The events of an exchange → a `Recording`, and its stream block by block.
 
-Pure; never raises on what was recorded. It is here and not in the model, since the dialect says whether a client that
-left had all of its response (`recorder.wire.conclusion`).
+Pure; never raises on what was recorded. It is here and not in the model, since the dialect says
+whether a client that left had all of its response (`recorder.wire.conclusion`).
 """
 
 from __future__ import annotations
@@ -43,11 +43,17 @@ Reads = list[tuple[int, int]]
 
 
 def recording_of(
-    exchange: Exchange, events: Iterable[Event], *, name: str = "", number: int = 1, keeps_events: bool = True
+    exchange: Exchange,
+    events: Iterable[Event],
+    *,
+    name: str = "",
+    number: int = 1,
+    keeps_events: bool = True,
 ) -> Recording:
     """Return the recording of an exchange from all its events, in order.
 
-    What cannot be read is left out and named in `damage`; such a request has the values of its row instead.
+    What cannot be read is left out and named in `damage`; such a request has the values of its row
+    instead.
     """
     builder = RecordingBuilder(exchange, keeps_events=keeps_events)
     for event in events:
@@ -56,7 +62,10 @@ def recording_of(
 
 
 def require_answerable(recording: Recording) -> Recording:
-    """Return the recording. Raises `ValueError` if it has no request, or a head that cannot be read."""
+    """Return the recording.
+
+    Raises `ValueError` if it has no request, or a head that cannot be read.
+    """
     if recording.damage is not None:
         raise ValueError(recording.damage)
     return recording
@@ -65,7 +74,8 @@ def require_answerable(recording: Recording) -> Recording:
 class RecordingBuilder:
     """A recording in the making: events in order in.
 
-    If it keeps the events, they are packed, and its pieces and reads are read from them: they would be as large.
+    If it keeps the events, they are packed, and its pieces and reads are read from them: they would
+    be as large.
     """
 
     def __init__(self, exchange: Exchange, *, keeps_events: bool = True) -> None:
@@ -106,8 +116,11 @@ class RecordingBuilder:
         elif event.kind in ("sent", "control", "frames"):
             self._add_of_websocket(event)
         elif event.kind == "gap":
-            gap = _decoded(event.raw, GapRecord)  # one that cannot be read is a gap all the same, and no damage
-            times = (gap.of, gap.from_ns, gap.to_ns) if gap else ("response", event.t_ns, event.t_ns)
+            # one that cannot be read is a gap all the same, and no damage
+            gap = _decoded(event.raw, GapRecord)
+            times = (
+                (gap.of, gap.from_ns, gap.to_ns) if gap else ("response", event.t_ns, event.t_ns)
+            )
             self._gaps.append(Gap(event.pos, *times))
         elif event.kind == "end":
             self._end = self._decoded(event, EndRecord)
@@ -118,7 +131,9 @@ class RecordingBuilder:
             return
         self._request = self._decoded(event, RequestRecord)
         if self._request is not None and isinstance(self._request.derived, str):
-            self._damage = f"it is derived from {self._request.derived}: no byte of a response is known"
+            self._damage = (
+                f"it is derived from {self._request.derived}: no byte of a response is known"
+            )
 
     def _keep(self, event: Event) -> None:
         if self._events is not None:
@@ -165,9 +180,13 @@ class RecordingBuilder:
         request, damage = self._request, self._damage
         if request is None:
             damage = damage or f"exchange {exchange.exchange_id} has no request"
-            request = RequestRecord(exchange.method, exchange.target, exchange.provider, [], 0, "", 0, complete=False)
+            request = RequestRecord(
+                exchange.method, exchange.target, exchange.provider, [], 0, "", 0, complete=False
+            )
         # What was left over of a content coding whose end did not come is not part of the body.
-        count = self._piece_count - (self._rest if end is not None and end.outcome == "client_done" else 0)
+        count = self._piece_count - (
+            self._rest if end is not None and end.outcome == "client_done" else 0
+        )
         body = b"".join(self._body) if self._live_turn is None else self._live_turn.request()
         return Recording(
             *(exchange, request, body, self._response, self._head_ns),
@@ -189,13 +208,17 @@ class RecordingBuilder:
         if events is None:
             return tuple(self._pieces[:count]), tuple(self._reads)
         events.pack()
-        return Derived(partial(_pieces, events), count), Derived(partial(_reads, events), self._read_count)
+        return Derived(partial(_pieces, events), count), Derived(
+            partial(_reads, events), self._read_count
+        )
 
     def _decoded(self, event: Event, type: Any) -> Any:
         found = _decoded(event.raw, type)
         if found is None:
             exchange_id = self._exchange.exchange_id
-            self._damage = self._damage or f"event {event.pos} of exchange {exchange_id} cannot be read"
+            self._damage = (
+                self._damage or f"event {event.pos} of exchange {exchange_id} cannot be read"
+            )
         return found
 
 
@@ -247,17 +270,25 @@ class LiveTurn:
 
 
 def live_turn(exchange: Exchange) -> LiveTurn | None:
-    """Return the reader of a turn of a live session; None for any other exchange, whose request is its body."""
+    """Return the reader of a turn of a live session; None for any other exchange, whose request is
+    its body.
+    """
     format = by_name(exchange.api).websocket if exchange.method == WEBSOCKET else None
     return None if format is None or format.live is None else LiveTurn(format.live)
 
 
 def decoder_between_turns(exchange: Exchange) -> JsonDecoder | None:
-    """Return the decoder of what no turn of a live session has; None for any exchange but its connection."""
+    """Return the decoder of what no turn of a live session has; None for any exchange but its
+    connection.
+    """
     if exchange.method != "GET" or exchange.api != "other":
         return None
     format = by_path("POST", exchange.target).websocket
-    return None if format is None or format.live is None or format.live.between is None else format.live.between()
+    return (
+        None
+        if format is None or format.live is None or format.live.between is None
+        else format.live.between()
+    )
 
 
 class _PieceReader:
@@ -301,7 +332,8 @@ def _decoded(raw: bytes, type: Any) -> Any:
 
 
 class BodyBlock(NamedTuple):
-    """A block of an event stream: an event as a client reads it, a comment, an unterminated end; or a gap in it.
+    """A block of an event stream: an event as a client reads it, a comment, an unterminated end; or
+    a gap in it.
 
     In a framing other than that of server-sent events, a message.
     """
@@ -314,7 +346,8 @@ class BodyBlock(NamedTuple):
 def blocks(exchange: Exchange, events: Iterable[Event], limit_bytes: int) -> Iterator[BodyBlock]:
     """Yield the blocks of a stream in order, those that the log has in parts put together.
 
-    `events` are those of an exchange from its beginning: its response head says how they are framed.
+    `events` are those of an exchange from its beginning: its response head says how they are
+    framed.
     """
     parts: list[bytes] = []
     framing = SSE
@@ -348,13 +381,17 @@ def framing_in(exchange: Exchange, response: bytes) -> Framing:
 
 def framing_in_head(exchange: Exchange, head: ResponseHead | None) -> Framing:
     """Return the framing of a response by its head; that of most where it says none."""
-    found = None if head is None else by_name(exchange.api).framing_of(exchange.target, head.status, head.headers)
+    found = (
+        None
+        if head is None
+        else by_name(exchange.api).framing_of(exchange.target, head.status, head.headers)
+    )
     return found or SSE
 
 
 def is_switched(response: bytes) -> bool:
-    """Return whether the `raw` of a response head is that of a connection that was switched to WebSocket, or of a turn
-    on one: then frames are messages.
+    """Return whether the `raw` of a response head is that of a connection that was switched to
+    WebSocket, or of a turn on one: then frames are messages.
     """
     head = _decoded(response, ResponseHead)
     return head is not None and head.status == SWITCHED
@@ -382,7 +419,10 @@ def payloads(recording: Recording) -> Iterator[bytes]:
 
 
 def _payloads_in(framing: Framing, body: bytes) -> Iterator[bytes]:
-    """Yield the payloads of a stream that is not one of server-sent events. A long frame comes in parts."""
+    """Yield the payloads of a stream that is not one of server-sent events.
+
+    A long frame comes in parts.
+    """
     parts: list[bytes] = []
     for piece in framing.splitter().feed(body):
         parts.append(piece.raw)
@@ -394,8 +434,13 @@ def _payloads_in(framing: Framing, body: bytes) -> Iterator[bytes]:
 
 
 def is_stream(recording: Recording) -> bool:
-    """Return whether a response is a stream of server-sent events, by its content type or by how it begins."""
-    return framing_of(header(recording.headers, "content-type")) is SSE or begins_stream(recording.body) is True
+    """Return whether a response is a stream of server-sent events, by its content type or by how it
+    begins.
+    """
+    return (
+        framing_of(header(recording.headers, "content-type")) is SSE
+        or begins_stream(recording.body) is True
+    )
 
 
 def joined(pieces: Iterable[Piece]) -> Iterator[bytes]:

@@ -1,7 +1,8 @@
-"""The body of a request as it is recorded: without its content codings, without what is a secret. Pure.
+"""The body of a request as it is recorded: without its content codings, without what is a secret.
+Pure.
 
-A body that cannot be decoded to its end might hold a secret that cannot be found. It is counted but not stored, unless
-it is plain JSON in spite of its head.
+A body that cannot be decoded to its end might hold a secret that cannot be found. It is counted but
+not stored, unless it is plain JSON in spite of its head.
 """
 
 from __future__ import annotations
@@ -33,8 +34,8 @@ class Body(NamedTuple):
 class LoggedRequest(NamedTuple):
     """A request that is in the log already: its head, and the `raw` of its events.
 
-    `sent` is that of further messages and control frames of the client, in order, which are redacted as bodies are. It
-    can be read once.
+    `sent` is that of further messages and control frames of the client, in order, which are
+    redacted as bodies are. It can be read once.
     """
 
     record: RequestRecord
@@ -52,13 +53,19 @@ def recorded_body(head: RequestHead, wire: bytes, redactor: Redactor, *, complet
     raw, counts = redactor.redact(decoded, cut=not complete)
     if undecoded and decoded is not wire:
         counts = {"coded": 1}
-    # What was sent is not what is kept: without a secret in it, and without a coding that no header names.
+    # What was sent is not what is kept: without a secret in it, and without a coding that no header
+    # names.
     is_as_kept = bool(counts) or not codings(head.headers)
     return Body(raw, raw if is_as_kept else wire, undecoded, counts, decoded)
 
 
 def body_of(
-    earlier: LoggedRequest | None, head: RequestHead, wire: bytes, redactor: Redactor, *, complete: bool
+    earlier: LoggedRequest | None,
+    head: RequestHead,
+    wire: bytes,
+    redactor: Redactor,
+    *,
+    complete: bool,
 ) -> Body:
     """Return a body as the log has it already, else one that is ready for it."""
     if earlier is not None:
@@ -67,12 +74,23 @@ def body_of(
 
 
 def grouped(head: RequestHead, body: Body, redactor: Redactor) -> Grouping:
-    """Find out which session a request names. A name that is a secret is another than that of another secret."""
+    """Find out which session a request names.
+
+    A name that is a secret is another than that of another secret.
+    """
     grouping = group(head, None if body.undecoded else body.raw)
-    if not body.redactions or body.undecoded or not PLACEHOLDER.search((grouping.name or "").encode()):
+    if (
+        not body.redactions
+        or body.undecoded
+        or not PLACEHOLDER.search((grouping.name or "").encode())
+    ):
         return grouping
     name = redact_text(group(head, body.sent).name or "")
-    return grouping if redactor.redact(name.encode()).counts else msgspec.structs.replace(grouping, name=name)
+    return (
+        grouping
+        if redactor.redact(name.encode()).counts
+        else msgspec.structs.replace(grouping, name=name)
+    )
 
 
 def decoded_body(headers: Iterable[tuple[str, str]], wire: bytes) -> tuple[bytes, str | None]:
@@ -81,7 +99,8 @@ def decoded_body(headers: Iterable[tuple[str, str]], wire: bytes) -> tuple[bytes
     try:
         decoded = decode_all(named, wire, REQUEST_LIMIT)
         unknown = [coding for coding in named if coding not in CODINGS]
-        if unknown and not is_json(decoded):  # what looks like text may be parts of one, with a secret in two of them
+        # what looks like text may be parts of one, with a secret in two of them
+        if unknown and not is_json(decoded):
             raise UndecodableError(f"the coding {unknown[0]!r} is not known", wire)
         return _without_unnamed(decoded), None
     except UndecodableError as error:

@@ -1,6 +1,8 @@
-"""The format of a stream, by its first payloads, or of a document: a gateway may answer in another than its path says.
+"""The format of a stream, by its first payloads, or of a document: a gateway may answer in another
+than its path says.
 
-Who cuts a stream into events and who reads them ask here, so that both come to the same answer. Pure.
+Who cuts a stream into events and who reads them ask here, so that both come to the same answer.
+Pure.
 """
 
 from __future__ import annotations
@@ -9,15 +11,19 @@ from recorder.wire.dialects import DIALECTS, Dialect, by_name
 from recorder.wire.dialects.json_values import Object
 
 PAYLOADS_LIMIT = 8
-"""Payloads that are looked at. Before the first that shows the format are pings, errors, and events of a gateway."""
+"""Payloads that are looked at. Before the first that shows the format are pings, errors, and events
+of a gateway.
+"""
 
 
 class SpokenDialect:
     """The dialect of one response, told by its payloads in order."""
 
     def __init__(self, dialect: Dialect) -> None:
-        """`dialect` is that of its path. One that cannot be told by a payload counts as it is; of an unknown path any
-        may be the one that is spoken.
+        """`dialect` is that of its path.
+
+        One that cannot be told by a payload counts as it is; of an unknown path any may be the one
+        that is spoken.
         """
         self._own = self.dialect = dialect
         can_be_told = dialect.speaks is not None or dialect is by_name("other")

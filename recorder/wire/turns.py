@@ -1,11 +1,12 @@
-"""A turn over WebSocket and the same turn over HTTP: conversions of requests and answers in both directions. Pure.
+"""A turn over WebSocket and the same turn over HTTP: conversions of requests and answers in both
+directions. Pure.
 
-A turn is a request that was a message of the client, and the messages of the server that answer it. Their payloads are
-those of server-sent events, so a recorded turn answers a POST as an event stream, and a recorded event stream answers
-a message. Rules of this file:
+A turn is a request that was a message of the client, and the messages of the server that answer it.
+Their payloads are those of server-sent events, so a recorded turn answers a POST as an event
+stream, and a recorded event stream answers a message. Rules of this file:
 
-* Payloads pass as they are. Only what one transport has and the other has not is added or left out: the field lines of
-  a block, `[DONE]`, comments, the type of a request message.
+* Payloads pass as they are. Only what one transport has and the other has not is added or left out:
+  the field lines of a block, `[DONE]`, comments, the type of a request message.
 * A comparison or a replay sees one form, that of HTTP. The recording itself is never changed.
 """
 
@@ -18,21 +19,47 @@ from typing import Any
 
 import msgspec
 
-from recorder.model.events import STDIO, WEBSOCKET, WHOLE, Event, Header, Piece, Recording, ResponseHead
+from recorder.model.events import (
+    STDIO,
+    WEBSOCKET,
+    WHOLE,
+    Event,
+    Header,
+    Piece,
+    Recording,
+    ResponseHead,
+)
 from recorder.wire.dialects import DIALECTS, LiveSession, MessageIds, WebSocketFormat, by_path
-from recorder.wire.dialects.json_values import Object, as_json, object_, request_object, text, whole, without
+from recorder.wire.dialects.json_values import (
+    Object,
+    as_json,
+    object_,
+    request_object,
+    text,
+    whole,
+    without,
+)
 from recorder.wire.dialects.keys import DONE
 from recorder.wire.framing.sse import BOM, FRAME_LIMIT, parse
 from recorder.wire.recording import MessageParts, is_switched
 
 _FORMATS = [each.websocket for each in DIALECTS if each.websocket is not None]
-REQUEST_TYPES = frozenset(type for each in _FORMATS for type in (each.request_type, each.steer_type) if type)
+REQUEST_TYPES = frozenset(
+    type for each in _FORMATS for type in (each.request_type, each.steer_type) if type
+)
 """The types of the client's messages that a turn begins with, which a POST does not have."""
 
 PROTOCOL = "websocket"
 """The value of `Upgrade` in a handshake."""
 
-_OF_THE_CONNECTION = ("connection", "upgrade", "sec-websocket-", "content-", "transfer-encoding", "keep-alive")
+_OF_THE_CONNECTION = (
+    "connection",
+    "upgrade",
+    "sec-websocket-",
+    "content-",
+    "transfer-encoding",
+    "keep-alive",
+)
 """The beginnings of header names in a 101 that are not those of an answer to a POST."""
 
 
@@ -42,8 +69,8 @@ def is_turn(recorded: Recording) -> bool:
 
 
 def is_connection(recorded: Recording) -> bool:
-    """Return whether an exchange is a handshake of WebSocket, accepted or not, with what followed it; or a run of a
-    program with its lines.
+    """Return whether an exchange is a handshake of WebSocket, accepted or not, with what followed
+    it; or a run of a program with its lines.
     """
     asked = recorded.request
     if asked.method == STDIO:
@@ -53,13 +80,17 @@ def is_connection(recorded: Recording) -> bool:
 
 
 def has_turns(target: str) -> bool:
-    """Return whether each answer on a connection to that target is asked for by one message, as it is by a POST."""
+    """Return whether each answer on a connection to that target is asked for by one message, as it
+    is by a POST.
+    """
     format = _format(target)
     return format is not None and format.live is None
 
 
 def live_session(target: str) -> LiveSession | None:
-    """Return what is known of live sessions to that target, whose turns have many messages of either side."""
+    """Return what is known of live sessions to that target, whose turns have many messages of
+    either side.
+    """
     format = _format(target)
     return None if format is None else format.live
 
@@ -70,7 +101,9 @@ def is_live_turn(recorded: Recording) -> bool:
 
 
 def with_turns(connection: Recording, turns: Iterable[Recording]) -> Recording:
-    """Return the connection of a live session with the messages of its turns among its own, by their times."""
+    """Return the connection of a live session with the messages of its turns among its own, by
+    their times.
+    """
     pieces, sent = [*connection.pieces], [*connection.sent]
     for turn in turns:
         after_ns = turn.exchange.started_ns - connection.exchange.started_ns
@@ -92,8 +125,8 @@ def is_request(target: str, fields: Object) -> bool:
 
 
 def was_asked_for(target: str, body: bytes) -> bool:
-    """Return False for the request of a turn that the server began: the message that steered the one before, or
-    nothing.
+    """Return False for the request of a turn that the server began: the message that steered the
+    one before, or nothing.
     """
     return is_request(target, request_object(body))
 
@@ -115,12 +148,19 @@ def _format(target: str) -> WebSocketFormat | None:
 
 
 def is_prewarm(target: str, body: bytes) -> bool:
-    """Return whether a request only prepares the next one: the model generates nothing (`generate: false`)."""
-    return b'"generate"' in body and has_turns(target) and request_object(body).get("generate") is False
+    """Return whether a request only prepares the next one: the model generates nothing
+    (`generate: false`).
+    """
+    return (
+        b'"generate"' in body
+        and has_turns(target)
+        and request_object(body).get("generate") is False
+    )
 
 
 def as_post(message: bytes) -> bytes:
-    """Return the body of the POST that requests the same as a message; a message that is not a JSON object as it is.
+    """Return the body of the POST that requests the same as a message; a message that is not a JSON
+    object as it is.
 
     An answer over WebSocket is always a stream, so the POST requests one.
     """
@@ -134,7 +174,9 @@ def as_post(message: bytes) -> bytes:
 
 
 def prewarm_id(body: bytes) -> str:
-    """Return the id of the response that is made for a prewarm: the same request gets the same id each time."""
+    """Return the id of the response that is made for a prewarm: the same request gets the same id
+    each time.
+    """
     return f"resp_{sha256(body).hexdigest()[:48]}"
 
 
@@ -160,9 +202,11 @@ def prewarm_answer(body: bytes) -> Sequence[bytes]:
 
 
 def as_sse(recorded: Recording) -> Recording:
-    """Return a recorded turn as its answer to a POST: an event stream, or the error that the server sent in its place.
+    """Return a recorded turn as its answer to a POST: an event stream, or the error that the server
+    sent in its place.
 
-    Each message has its own time; its reads are left out, because the bytes around the payload are not theirs.
+    Each message has its own time; its reads are left out, because the bytes around the payload are
+    not theirs.
     """
     if recorded.response is None:
         return recorded
@@ -171,14 +215,20 @@ def as_sse(recorded: Recording) -> Recording:
     status = whole(error, "status") if error.get("type") == "error" else None
     if status is not None and status in range(400, 600):
         return _as_error(recorded, messages[0], status, _headers_of(error))
-    kept = [(name, value) for name, value in recorded.response.headers if not _is_of_the_connection(name)]
+    kept = [
+        (name, value)
+        for name, value in recorded.response.headers
+        if not _is_of_the_connection(name)
+    ]
     head = ResponseHead(200, "OK", [*kept, ("content-type", "text/event-stream")])
     pieces = tuple(each._replace(raw=as_block(each.raw)) for each in messages)
     return msgspec.structs.replace(recorded, response=head, pieces=pieces, reads=())
 
 
 def as_http(recorded: Recording) -> Recording:
-    """Return a recorded turn as a POST and its answer, for formats of HTTP alone; any other exchange as it is."""
+    """Return a recorded turn as a POST and its answer, for formats of HTTP alone; any other
+    exchange as it is.
+    """
     if not is_turn(recorded):
         return recorded
     head, body = recorded.request, as_post(recorded.request_body)
@@ -195,22 +245,32 @@ def as_http(recorded: Recording) -> Recording:
 
 
 def as_block(payload: bytes) -> bytes:
-    """Return the payload of a message as a block of an event stream, with its type as the event's name."""
+    """Return the payload of a message as a block of an event stream, with its type as the event's
+    name.
+    """
     type = text(request_object(payload), "type")
-    lines = [b"data: " + line for line in payload.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")]
+    lines = [
+        b"data: " + line
+        for line in payload.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
+    ]
     named = [f"event: {type}".encode()] if type is not None and type.isprintable() else []
     return b"\n".join([*named, *lines, b"", b""])
 
 
 class StreamedBody:
-    """The bytes of a response body, event by event; messages over WebSocket become blocks of an event stream."""
+    """The bytes of a response body, event by event; messages over WebSocket become blocks of an
+    event stream.
+    """
 
     def __init__(self) -> None:
         self._is_switched = False  # to WebSocket
         self._parts = MessageParts()
 
     def feed(self, event: Event) -> bytes:
-        """Return the bytes that an event adds. The head of the response, which adds none, says what they are."""
+        """Return the bytes that an event adds.
+
+        The head of the response, which adds none, says what they are.
+        """
         if event.kind == "response":
             self._is_switched = is_switched(event.raw)
             return b""
@@ -221,13 +281,17 @@ class StreamedBody:
 
 
 def payload_of(block: bytes) -> bytes | None:
-    """Return the message that a block of an event stream is over WebSocket; None for `[DONE]` and comments."""
+    """Return the message that a block of an event stream is over WebSocket; None for `[DONE]` and
+    comments.
+    """
     data = parse(block.removeprefix(BOM)).data
     return None if data is None or data.strip() == DONE.encode() else data
 
 
 def error_message(status: int, body: bytes, headers: Mapping[str, str] | None = None) -> bytes:
-    """Return the message that stands for an error response over HTTP: `{"type":"error","status":…,"error":{…}}`."""
+    """Return the message that stands for an error response over HTTP:
+    `{"type":"error","status":…,"error":{…}}`.
+    """
     given = request_object(body)
     error = given.get("error", given) or {"message": body[:FRAME_LIMIT].decode("utf-8", "replace")}
     more = {"headers": dict(headers)} if headers else {}
@@ -249,17 +313,22 @@ def _as_error(recorded: Recording, message: Piece, status: int, headers: list[He
     body = _json({"error": request_object(message.raw).get("error")})
     head = ResponseHead(status, "", [*headers, ("content-type", "application/json")])
     end = recorded.end
-    if end is not None and end.outcome not in WHOLE:  # the connection broke off behind the error, which is whole
+    # the connection broke off behind the error, which is whole
+    if end is not None and end.outcome not in WHOLE:
         end = msgspec.structs.replace(end, outcome="eof", error=None)
     pieces = (message._replace(raw=body),)
-    return msgspec.structs.replace(recorded, response=head, pieces=pieces, reads=(), end=end, end_ns=message.t_ns)
+    return msgspec.structs.replace(
+        recorded, response=head, pieces=pieces, reads=(), end=end, end_ns=message.t_ns
+    )
 
 
 def _headers_of(error: Object) -> list[Header]:
     """Return the headers that an error in a message has, such as `retry-after`."""
     given = object_(error, "headers")
     return [
-        (name, value) for name, value in given.items() if isinstance(value, str) and not _is_of_the_connection(name)
+        (name, value)
+        for name, value in given.items()
+        if isinstance(value, str) and not _is_of_the_connection(name)
     ]
 
 

@@ -1,7 +1,9 @@
-"""The server's side of one WebSocket connection, without I/O: bytes of the client in, its messages and answers out.
+"""The server's side of one WebSocket connection, without I/O: bytes of the client in, its messages
+and answers out.
 
-It is strict where the recording proxy is not: a client that breaks a rule of RFC 6455 is told so with the code that the
-standard has for it, and the connection ends. No extension is agreed on. Pure.
+It is strict where the recording proxy is not: a client that breaks a rule of RFC 6455 is told so
+with the code that the standard has for it, and the connection ends. No extension is agreed on.
+Pure.
 """
 
 from __future__ import annotations
@@ -24,7 +26,8 @@ from recorder.wire.framing.websocket import (
 VERSION = "13"  # of the protocol: the only one, RFC 6455 section 4.1
 KEY_BYTES = 16  # of `Sec-WebSocket-Key`, decoded
 
-PROTOCOL_ERROR, UNSUPPORTED, INVALID_DATA, TOO_BIG = 1002, 1003, 1007, 1009  # RFC 6455 section 7.4.1
+# RFC 6455 section 7.4.1
+PROTOCOL_ERROR, UNSUPPORTED, INVALID_DATA, TOO_BIG = 1002, 1003, 1007, 1009
 UNSENDABLE = frozenset({1004, 1005, 1006, 1015})  # codes that no Close frame has
 
 Headers = list[tuple[bytes, bytes]]
@@ -40,8 +43,12 @@ class HandshakeError(NamedTuple):
     headers: Sequence[tuple[str, str]] = ()
 
 
-def accepted(headers: Iterable[tuple[bytes, bytes]], protocol: str | None = None) -> Headers | HandshakeError:
-    """Return the headers of the 101 that answers a handshake (RFC 6455 section 4.2), `protocol` the subprotocol."""
+def accepted(
+    headers: Iterable[tuple[bytes, bytes]], protocol: str | None = None
+) -> Headers | HandshakeError:
+    """Return the headers of the 101 that answers a handshake (RFC 6455 section 4.2), `protocol` the
+    subprotocol.
+    """
     given = {name.lower(): value.decode("latin-1").strip() for name, value in headers}
     if given.get(b"sec-websocket-version") != VERSION:
         known = [("sec-websocket-version", VERSION)]
@@ -53,12 +60,20 @@ def accepted(headers: Iterable[tuple[bytes, bytes]], protocol: str | None = None
         *((b"upgrade", b"websocket"), (b"connection", b"Upgrade")),
         (b"sec-websocket-accept", accept_of(key).encode()),
     ]
-    return answer if protocol is None else [*answer, (b"sec-websocket-protocol", protocol.encode("latin-1"))]
+    return (
+        answer
+        if protocol is None
+        else [*answer, (b"sec-websocket-protocol", protocol.encode("latin-1"))]
+    )
 
 
 def offered_protocols(headers: Iterable[tuple[bytes, bytes]]) -> list[str]:
     """Return the subprotocols that a client offers, the preferred one first."""
-    values = [value.decode("latin-1") for name, value in headers if name.lower() == b"sec-websocket-protocol"]
+    values = [
+        value.decode("latin-1")
+        for name, value in headers
+        if name.lower() == b"sec-websocket-protocol"
+    ]
     return [each.strip() for each in ",".join(values).split(",") if each.strip()]
 
 
@@ -81,7 +96,8 @@ class OutgoingFrame(NamedTuple):
 
 
 class ServerEndpoint:
-    """The state of one connection: what the client sends is fed, and what is to be sent is returned.
+    """The state of one connection: what the client sends is fed, and what is to be sent is
+    returned.
 
     Pings are answered, a Close is answered, and behind a Close of ours nothing is sent any more.
     """
@@ -93,14 +109,18 @@ class ServerEndpoint:
         self.is_over = False  # a Close came, and was answered
 
     def receive(self, data: bytes) -> tuple[list[Message], bytes]:
-        """Return the messages that a read of the client completes, and the bytes that answer it at once."""
+        """Return the messages that a read of the client completes, and the bytes that answer it at
+        once.
+        """
         messages: list[Message] = []
         answers: list[bytes] = []
         for part in self._parser.feed(data):
             if self.is_over:
                 break
             if isinstance(part, Damage):
-                answers.append(self.close(TOO_BIG if "longer" in part.reason else PROTOCOL_ERROR, part.reason))
+                answers.append(
+                    self.close(TOO_BIG if "longer" in part.reason else PROTOCOL_ERROR, part.reason)
+                )
             elif isinstance(part, Message):
                 answers.append(self._take(part, messages))
         return messages, b"".join(answers)

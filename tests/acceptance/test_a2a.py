@@ -1,4 +1,6 @@
-"""A2A between client and agent of the official SDK: recorded as messages and artifacts, and played again."""
+"""A2A between client and agent of the official SDK: recorded as messages and artifacts, and played
+again.
+"""
 
 from __future__ import annotations
 
@@ -26,9 +28,14 @@ class Spoken(NamedTuple):
         return f"a2a-{self.version}-{self.binding}"
 
 
-ALL = [Spoken(version, binding) for version, binding in product(("1.0", "0.3"), ("JSONRPC", "HTTP+JSON"))]
+ALL = [
+    Spoken(version, binding)
+    for version, binding in product(("1.0", "0.3"), ("JSONRPC", "HTTP+JSON"))
+]
 WANTED = ("report", "say", "ask", "fail", "refuse")
-REFUSED = {  # over REST the error of a stream that does not begin is a document; in 0.3 the agent of the SDK breaks off
+# over REST the error of a stream that does not begin is a document; in 0.3 the agent of the SDK
+# breaks off
+REFUSED = {
     Spoken("1.0", "HTTP+JSON"): "error_status",
     Spoken("0.3", "HTTP+JSON"): "truncated",
 }
@@ -66,7 +73,9 @@ def recording(tmp_path_factory: pytest.TempPathFactory) -> Recording:
             for wanted in WANTED:
                 made.got[spoken, wanted] = asyncio.run(answered(url, spoken, wanted))
             id = made.got[spoken, "report"][0]["task"]["id"]
-            made.reports[spoken] = asyncio.run(task_of(f"{agent}/agent", spoken.version, id, spoken.binding))
+            made.reports[spoken] = asyncio.run(
+                task_of(f"{agent}/agent", spoken.version, id, spoken.binding)
+            )
         ended = "SELECT count(*) AS count FROM exchange_summary WHERE status IS NOT NULL"
         wait_until(lambda: rows(made.db, ended) == [{"count": len(made.got)}])
     return made
@@ -78,7 +87,9 @@ def rows(db: Path, sql: str, **values: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("spoken", ALL)
-def test_the_log_has_the_task_that_the_agent_put_together(recording: Recording, spoken: Spoken) -> None:
+def test_the_log_has_the_task_that_the_agent_put_together(
+    recording: Recording, spoken: Spoken
+) -> None:
     task = recording.reports[spoken]
     assert task.status.state == TaskState.TASK_STATE_COMPLETED
     found = rows(recording.db, MESSAGES, id=task.id)
@@ -87,7 +98,8 @@ def test_the_log_has_the_task_that_the_agent_put_together(recording: Recording, 
     weather, data = [row["text"] for row in found if row["phase"] == "artifact"]
     assert weather == "".join(part.text for part in task.artifacts[0].parts)
     part = MessageToDict(task.artifacts[1].parts[0])
-    wanted = {"data": part["data"]} if spoken == Spoken("0.3", "HTTP+JSON") else part["data"]  # as it is sent
+    # as it is sent
+    wanted = {"data": part["data"]} if spoken == Spoken("0.3", "HTTP+JSON") else part["data"]
     assert json.loads(data) == wanted
 
 
@@ -106,7 +118,9 @@ def test_each_stream_ends_as_its_task_does(recording: Recording, spoken: Spoken)
 
 
 @pytest.mark.parametrize("spoken", ALL)
-def test_a_task_that_is_followed_again_is_recorded_and_played_again(tmp_path: Path, spoken: Spoken) -> None:
+def test_a_task_that_is_followed_again_is_recorded_and_played_again(
+    tmp_path: Path, spoken: Spoken
+) -> None:
     db = tmp_path / "recorder.db"
     with serving_a2a() as agent, serving(db, "--upstream", f"reporter={agent}") as serve:
         got = asyncio.run(followed(f"{serve.base}/s/{spoken.session}/reporter/agent", *spoken))
@@ -126,15 +140,21 @@ def test_lint_finds_nothing_in_what_the_sdk_takes(recording: Recording, spoken: 
 
 
 @pytest.mark.parametrize("spoken", ALL)
-def test_a_client_with_new_ids_gets_the_recorded_answers(recording: Recording, spoken: Spoken) -> None:
+def test_a_client_with_new_ids_gets_the_recorded_answers(
+    recording: Recording, spoken: Spoken
+) -> None:
     with running(recording.db, "mock", spoken.session, "--speed", "max") as mock:
         for wanted in WANTED:
             got = asyncio.run(answered(f"{mock.base}/reporter/agent", spoken, wanted))
             assert got == recording.got[spoken, wanted]
 
 
-def test_an_error_that_the_mock_puts_into_a_stream_over_rest_is_raised(recording: Recording) -> None:
+def test_an_error_that_the_mock_puts_into_a_stream_over_rest_is_raised(
+    recording: Recording,
+) -> None:
     spoken = Spoken("1.0", "HTTP+JSON")
-    with running(recording.db, "mock", spoken.session, "--speed", "max", "--fault", "error@2:503") as mock:
+    with running(
+        recording.db, "mock", spoken.session, "--speed", "max", "--fault", "error@2:503"
+    ) as mock:
         got = asyncio.run(answered(f"{mock.base}/reporter/agent", spoken, "report"))
     assert got == [*recording.got[spoken, "report"][:2], {"raised": "A2AClientError"}]

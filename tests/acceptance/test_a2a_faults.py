@@ -1,4 +1,5 @@
-"""What the rules of A2A say of the official SDK for Python is what it does, in both versions and bindings.
+"""What the rules of A2A say of the official SDK for Python is what it does, in both versions and
+bindings.
 
 What the one for JavaScript does is in `test_screen_sdks.py`.
 """
@@ -37,7 +38,9 @@ async def _read(url: str, version: str, binding: str) -> str:
 
 
 @table(("rule", "says", "reply", "gives", "js"), FAULTS)
-def test_a_fault_does_to_the_sdk_what_its_rule_says(rule: str, says: str, reply: Reply, gives: str, js: str) -> None:
+def test_a_fault_does_to_the_sdk_what_its_rule_says(
+    rule: str, says: str, reply: Reply, gives: str, js: str
+) -> None:
     assert given(reply).startswith(gives)
 
 

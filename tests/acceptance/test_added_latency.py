@@ -1,7 +1,8 @@
-"""What the recorder adds to the time of a chunk: the same streams through it and around it, in the same rounds.
+"""What the recorder adds to the time of a chunk: the same streams through it and around it, in the
+same rounds.
 
-For a machine of two cores that has little else to do. A bound is several times what was measured there
-(docs/performance.md): what it is to find is a recorder that has begun to wait for something.
+For a machine of two cores that has little else to do. A bound is several times what was measured
+there (docs/performance.md): what it is to find is a recorder that has begun to wait for something.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ def added(scenario: Scenario, *figures: str) -> dict[str, float]:
     measured = rounds(scenario, Settings())
     assert all(row["broken"] == 0 for each in measured for row in each.values())
     return {
-        figure: median(each["recording"][figure] - each["direct"][figure] for each in measured) for figure in figures
+        figure: median(each["recording"][figure] - each["direct"][figure] for each in measured)
+        for figure in figures
     }
 
 

@@ -1,4 +1,6 @@
-"""What people may spend at a recorder that they share: what is said when a budget is spent, and what is refused."""
+"""What people may spend at a recorder that they share: what is said when a budget is spent, and
+what is refused.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,14 @@ from tests.support.sockets import RawClient, RawResponse, ScriptedUpstream, answ
 
 ASKED = b'{"model":"gpt-5","messages":[{"role":"user","content":"hi"}]}'
 USAGE = {"prompt_tokens": 1000, "completion_tokens": 1, "total_tokens": 1001}
-ANSWER = {"id": "c", "object": "chat.completion", "created": 1, "model": "gpt-5", "choices": [], "usage": USAGE}
+ANSWER = {
+    "id": "c",
+    "object": "chat.completion",
+    "created": 1,
+    "model": "gpt-5",
+    "choices": [],
+    "usage": USAGE,
+}
 BUDGETS = """[budget]
 default = 0.5
 refuse = {refuse}
@@ -28,7 +37,9 @@ bob = 1000.0
 
 
 async def ask(port: int, token: str, path: str = "/v1/chat/completions") -> RawResponse:
-    head = f"POST /t/{token}{path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(ASKED)}\r\n\r\n"
+    head = (
+        f"POST /t/{token}{path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(ASKED)}\r\n\r\n"
+    )
     async with await RawClient.connect(port) as client:
         await client.send(head.encode() + ASKED)
         return await client.response()
@@ -45,10 +56,14 @@ async def once_noted(port: int, token: str) -> RawResponse:
 
 @pytest.mark.parametrize("refuse", ["false", "true"])
 @on_uvloop
-async def test_a_budget_that_is_spent_is_said_and_refused_if_that_is_asked(tmp_path: Path, refuse: str) -> None:
+async def test_a_budget_that_is_spent_is_said_and_refused_if_that_is_asked(
+    tmp_path: Path, refuse: str
+) -> None:
     db, tokens = empty(tmp_path / "log.db"), tmp_path / "tokens.json"
     put_prices(db, input="1000", output="0")  # a request is a dollar
-    ann, bob = (run(tokens, "token", "add", name, "--file", tokens).text.strip() for name in ("ann", "bob"))
+    ann, bob = (
+        run(tokens, "token", "add", name, "--file", tokens).text.strip() for name in ("ann", "bob")
+    )
     (tmp_path / "recorder").mkdir()
     (tmp_path / "recorder" / "recorder.toml").write_text(BUDGETS.format(refuse=refuse))
     document = answer(json.dumps(ANSWER).encode(), b"Content-Type: application/json")
@@ -56,7 +71,9 @@ async def test_a_budget_that_is_spent_is_said_and_refused_if_that_is_asked(tmp_p
         with serving(db, "--tokens", str(tokens), *everywhere(upstream.base)) as serve:
             noted = await once_noted(serve.port, ann)
             note = noted.header(b"x-recorder-budget") or b""
-            assert re.fullmatch(rb'owner;spent_usd=\d+\.000;budget_usd=0\.500;month="\d{4}-\d\d"', note)
+            assert re.fullmatch(
+                rb'owner;spent_usd=\d+\.000;budget_usd=0\.500;month="\d{4}-\d\d"', note
+            )
             assert serve.said.count("The owner ann has spent ") == 1
             assert (await ask(serve.port, bob)).header(b"x-recorder-budget") is None
             if refuse == "false":
@@ -65,9 +82,14 @@ async def test_a_budget_that_is_spent_is_said_and_refused_if_that_is_asked(tmp_p
             asked = len(upstream.requests)
             client = openai.AsyncOpenAI(api_key="k", base_url=f"{serve.base}/t/{ann}/v1")
             with pytest.raises(openai.RateLimitError, match="The owner ann has spent") as refused:
-                await client.chat.completions.create(model="gpt-5", messages=[{"role": "user", "content": "hi"}])
+                await client.chat.completions.create(
+                    model="gpt-5", messages=[{"role": "user", "content": "hi"}]
+                )
             assert refused.value.code == "budget_exceeded"
             of_anthropic = await ask(serve.port, ann, "/v1/messages")
-            assert (of_anthropic.status, json.loads(of_anthropic.body)["type"]) == (b"429 Too Many Requests", "error")
+            assert (of_anthropic.status, json.loads(of_anthropic.body)["type"]) == (
+                b"429 Too Many Requests",
+                "error",
+            )
             assert len(upstream.requests) == asked
             await client.close()

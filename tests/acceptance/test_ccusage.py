@@ -47,7 +47,9 @@ def of_claude(projects: Path) -> None:
     side = ClaudeLines(agent="a30e7645c46b33eaa")
     side.said("Say hello.")
     side.answered("msg_3", told("Hello."), told("Again."), tokens=7)
-    written(projects / "-work" / SESSION / "subagents" / "agent-a30e7645c46b33eaa.jsonl", side.lines)
+    written(
+        projects / "-work" / SESSION / "subagents" / "agent-a30e7645c46b33eaa.jsonl", side.lines
+    )
     again = counting("a-resumed-session")
     again.said("And now a greeting.")
     again.answered("msg_4", told("Good morning."), tokens=5)
@@ -55,7 +57,9 @@ def of_claude(projects: Path) -> None:
 
 
 def of_codex(sessions: Path) -> None:
-    """Write threads of a newer and an older version, a sub-agent, and a fork that begins with a copy."""
+    """Write threads of a newer and an older version, a sub-agent, and a fork that begins with a
+    copy.
+    """
     parent = counted_by_codex()
     parent.turn(OLD_TURN)
     parent.answered("There are 42 bottles.")
@@ -67,7 +71,12 @@ def of_codex(sessions: Path) -> None:
     fork.turn(OWN_TURN)
     fork.answered("Now there are 41.")
     fork.used(600)
-    threads = {"parent": parent, "side": side, "fork": fork, "old": counted_by_codex(is_new=False, first=700)}
+    threads = {
+        "parent": parent,
+        "side": side,
+        "fork": fork,
+        "old": counted_by_codex(is_new=False, first=700),
+    }
     for name, thread in threads.items():
         written(sessions / "2026" / "11" / "28" / f"rollout-{name}.jsonl", thread.lines)
 
@@ -91,7 +100,12 @@ def counted(home: Path, agent: str) -> Mapping[str, int]:
     assert done.returncode == 0, done.stderr
     sums = json.loads(done.stdout)["totals"]
     read, wrote = sums["cacheReadTokens"], sums["cacheCreationTokens"]
-    return {"input": sums["inputTokens"] + read + wrote, "read": read, "written": wrote, "output": sums["outputTokens"]}
+    return {
+        "input": sums["inputTokens"] + read + wrote,
+        "read": read,
+        "written": wrote,
+        "output": sums["outputTokens"],
+    }
 
 
 @pytest.mark.slow

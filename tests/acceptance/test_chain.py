@@ -1,5 +1,5 @@
-"""A gateway or an app and its model, each behind a recorder: `recorder show --chain` says what became of the model's
-stream.
+"""A gateway or an app and its model, each behind a recorder: `recorder show --chain` says what
+became of the model's stream.
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ TRACE = {"traceparent": f"00-{'7' * 32}-aaaaaaaaaaaaaaaa-01"}
 
 def ask(base: str, session: str, question: str, headers: dict[str, str]) -> str:
     body = {"model": "m", "stream": True, "messages": [{"role": "user", "content": question}]}
-    return httpx.post(f"{base}/s/{session}/gateway{PATH}", json=body, headers=headers, timeout=60).text
+    return httpx.post(
+        f"{base}/s/{session}/gateway{PATH}", json=body, headers=headers, timeout=60
+    ).text
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +62,9 @@ def test_words_and_time_that_a_gateway_took_are_found(db: Path, session: str, by
     lost = [each["behind_text"] for each in text["passages"] if each["change"] == "lost"]
     assert lost == ["**", "**", ","]
     first = next(each for each in text["passages"] if each["change"] == "same")
-    assert first["behind"]["last"] - first["behind"]["first"] == HELD - 1, "the pieces that it held are one event"
+    assert first["behind"]["last"] - first["behind"]["first"] == HELD - 1, (
+        "the pieces that it held are one event"
+    )
     assert first["front"]["first"] == first["front"]["last"]
     assert text["first_delay_ns"] >= HELD_S * 1e9
     assert text["passages"][text["longest_at"]]["delay_ns"] >= text["first_delay_ns"]
@@ -135,7 +139,12 @@ def test_what_an_app_shows_is_joined_with_its_model_whatever_its_clock_says(
     link = link_of(db, "front")
     assert [(each["provider"], each["by"]) for each in link["behind"]] == [("model", "text")]
     [text] = link["texts"]
-    assert text["same_words"] == text["behind_words"] == text["front_words"] == len(re.findall(r"\w+|[^\w\s]", ANSWER))
+    assert (
+        text["same_words"]
+        == text["behind_words"]
+        == text["front_words"]
+        == len(re.findall(r"\w+|[^\w\s]", ANSWER))
+    )
     assert min(each["delay_ns"] for each in text["passages"]) >= 0
     assert link["asked_ns"] >= 0
     assert abs(link["clock_ns"] / 1e9 + apart_s) < 1

@@ -26,18 +26,26 @@ from tests.support.upstreams import Answer, Upstream, asked, request
 pytestmark = needs_corpus
 
 CLIENTS = 8
-ONE_BY_ONE = 600  # bytes that go out singly, from either end of a body: beyond them it is more of the same
+# bytes that go out singly, from either end of a body: beyond them it is more of the same
+ONE_BY_ONE = 600
 TWICE = "vendor_field:error"  # a chunk that is an error too is counted as both in the index
 
 Cuts = Callable[[bytes, random.Random], list[int]]
 
 
 def _singly(body: bytes, dice: random.Random) -> list[int]:
-    return [*range(1, min(ONE_BY_ONE, len(body))), *range(max(ONE_BY_ONE, len(body) - ONE_BY_ONE), len(body))]
+    return [
+        *range(1, min(ONE_BY_ONE, len(body))),
+        *range(max(ONE_BY_ONE, len(body) - ONE_BY_ONE), len(body)),
+    ]
 
 
 def _anywhere(body: bytes, dice: random.Random) -> list[int]:
-    return sorted(dice.sample(range(1, len(body)), k=min(100, len(body) // 3))) if len(body) > 3 else []
+    return (
+        sorted(dice.sample(range(1, len(body)), k=min(100, len(body) // 3)))
+        if len(body) > 3
+        else []
+    )
 
 
 def _in_characters(body: bytes, dice: random.Random) -> list[int]:
@@ -86,7 +94,9 @@ class Case(NamedTuple):
         Gateways have an API behind a prefix of their own; such a path must name its upstream.
         """
         parts = urlsplit(self.file["url"] or "")
-        known = parts.path.startswith("/") and parts.path + (f"?{parts.query}" if parts.query else "")
+        known = parts.path.startswith("/") and parts.path + (
+            f"?{parts.query}" if parts.query else ""
+        )
         path = known or PATHS.get(self.file["provider"], "/v1/unknown")
         return path if path.startswith("/v1") else f"/openai{path}"
 
@@ -131,7 +141,10 @@ def _gzipped(body: bytes) -> bytes:
     """As a streaming API codes: flushed after every event."""
     coder = zlib.compressobj(wbits=31)
     events = re.split(rb"(?<=\n\n)|(?<=\r\n\r\n)", body)
-    return b"".join(coder.compress(event) + coder.flush(zlib.Z_SYNC_FLUSH) for event in events) + coder.flush()
+    return (
+        b"".join(coder.compress(event) + coder.flush(zlib.Z_SYNC_FLUSH) for event in events)
+        + coder.flush()
+    )
 
 
 async def _ask(port: int, case: Case) -> RawResponse:
@@ -153,7 +166,8 @@ async def _through(db: Path, cases: list[Case]) -> list[RawResponse]:
     async with Upstream(lambda key: by_key[key].answer()) as upstream:
         with serving(db, *everywhere(upstream.base)) as serve:
             responses = await asyncio.gather(*(ask(serve.port, case) for case in cases))
-    assert (await asyncio.to_thread(run, db, "db", "recover")).code == 0  # what the end of a recorder has no time for
+    # what the end of a recorder has no time for
+    assert (await asyncio.to_thread(run, db, "db", "recover")).code == 0
     return responses
 
 
@@ -161,7 +175,14 @@ def _described(entry: Entry) -> list[tuple[object, ...]]:
     """The events of a body, but for when they came and what they are chained to."""
     return [
         (
-            *(event.kind, event.type, event.sequence_number, event.item_id, event.output_index, event.raw),
+            *(
+                event.kind,
+                event.type,
+                event.sequence_number,
+                event.item_id,
+                event.output_index,
+                event.raw,
+            ),
             *(event.data_start, event.data_length),
         )
         for event in entry.events
@@ -174,12 +195,17 @@ def _assert_keys_are_sane(case: Case, entry: Entry) -> None:
         if event.data_start is not None and event.data_length is not None:
             payload = json.loads(event.raw[event.data_start :][: event.data_length])
             if isinstance(payload, dict) and entry.exchange.api == "openai-responses":
-                assert (event.type, event.sequence_number) == (payload.get("type"), payload.get("sequence_number"))
+                assert (event.type, event.sequence_number) == (
+                    payload.get("type"),
+                    payload.get("sequence_number"),
+                )
     provider = case.file["provider"]
     if case.path == PATHS.get(provider):
         assert entry.exchange.api == provider
     if provider == entry.exchange.api and TWICE not in case.file["oddities"]:
-        types = Counter(event.type or "(no object)" for event in entry.events if event.data_length is not None)
+        types = Counter(
+            event.type or "(no object)" for event in entry.events if event.data_length is not None
+        )
         assert types == Counter({**case.file["event_types"], "[DONE]": 0}), case.key
 
 
@@ -209,7 +235,9 @@ async def _assert_corpus_stays_itself(db: Path, cases: list[Case]) -> None:
     assert_chained(found)
     for way in {case.way for case in cases}:
         name = way.replace(" ", "-")
-        replayed = await asyncio.to_thread(run, db, "replay", name, "--speed", "max", "--format", "sse")
+        replayed = await asyncio.to_thread(
+            run, db, "replay", name, "--speed", "max", "--format", "sse"
+        )
         assert (replayed.code, replayed.err) == (0, "")
         assert replayed.out == b"".join(entry.body for entry in found if entry.session == name)
 
@@ -218,8 +246,14 @@ async def test_core_streams_stay_themselves_however_they_are_cut(tmp_path: Path)
     """Every fifth of them, each in two ways, one after the other of all there are."""
     core = [file for file in corpus_index() if file["core"]][::5]
     ways = list(WAYS)
-    turns = [(file, ways[(number + turn) % len(ways)]) for turn in (0, 3) for number, file in enumerate(core)]
-    await _assert_corpus_stays_itself(tmp_path / "recorder.db", [Case(file, way) for file, way in turns])
+    turns = [
+        (file, ways[(number + turn) % len(ways)])
+        for turn in (0, 3)
+        for number, file in enumerate(core)
+    ]
+    await _assert_corpus_stays_itself(
+        tmp_path / "recorder.db", [Case(file, way) for file, way in turns]
+    )
 
 
 @pytest.mark.slow

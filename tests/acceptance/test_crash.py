@@ -1,7 +1,9 @@
-"""B1, SIGKILL to the whole tree in mid-stream: what a client has received is in the log, in order, once.
+"""B1, SIGKILL to the whole tree in mid-stream: what a client has received is in the log, in order,
+once.
 
-`recorder serve` and its ingester as a user starts them, 20 live streams, killed at a random moment, started again;
-at the end `tests.support.scripts` holds what every client received and what the upstream sent against the log.
+`recorder serve` and its ingester as a user starts them, 20 live streams, killed at a random moment,
+started again; at the end `tests.support.scripts` holds what every client received and what the
+upstream sent against the log.
 """
 
 from __future__ import annotations
@@ -38,7 +40,9 @@ def script_of(id: str) -> list[Action]:
     return script
 
 
-async def killed_in_mid_stream(db: Path, upstream: Upstream, ids: Sequence[str], dice: random.Random) -> list[Received]:
+async def killed_in_mid_stream(
+    db: Path, upstream: Upstream, ids: Sequence[str], dice: random.Random
+) -> list[Received]:
     """What each client has received when recorder and ingester are killed."""
     with serving(db, *everywhere(upstream.base)) as serve:
         async with asyncio.TaskGroup() as tasks:
@@ -51,7 +55,9 @@ async def killed_in_mid_stream(db: Path, upstream: Upstream, ids: Sequence[str],
 
 
 async def kill(db: Path, count: int, seed: int) -> scripts.Report:
-    """Kill a recorder again and again; the next one recovers what it left, after the last one a command does."""
+    """Kill a recorder again and again; the next one recovers what it left, after the last one a
+    command does.
+    """
     dice, received = random.Random(seed), list[Received]()
     async with Upstream(script_of) as upstream:
         for number in range(count):
@@ -60,7 +66,9 @@ async def kill(db: Path, count: int, seed: int) -> scripts.Report:
             if dice.random() < 0.1:
                 assert (await asyncio.to_thread(run, db, "db", "recover")).code == 0
     assert (await asyncio.to_thread(run, db, "db", "recover")).code == 0
-    return scripts.check(db, received, lambda id: body_of(script_of(id))[: upstream.sent.get(id, 0)])
+    return scripts.check(
+        db, received, lambda id: body_of(script_of(id))[: upstream.sent.get(id, 0)]
+    )
 
 
 def assert_nothing_is_lost(report: scripts.Report) -> None:

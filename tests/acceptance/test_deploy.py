@@ -1,4 +1,6 @@
-"""The files of deploy/, as far as no engine is needed: its commands are run here, its parts as processes."""
+"""The files of deploy/, as far as no engine is needed: its commands are run here, its parts as
+processes.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,9 @@ def _streams_are_seen(folder: Path, upstream: str) -> None:
     with parts.started(folder, {"RECORDER_SERVE_UPSTREAM": f"openai={upstream}"}) as running:
         trust = ssl.create_default_context(cafile=str(running.authority))
         for _ in range(STREAMS):
-            assert b"response.completed" in asked(f"{running.edges}/s/deployed/v1/responses", trust, BODY)
+            assert b"response.completed" in asked(
+                f"{running.edges}/s/deployed/v1/responses", trust, BODY
+            )
         viewer, token = running.viewer.split("/?token=")
         sql = "SELECT recorder_id FROM exchanges"
 

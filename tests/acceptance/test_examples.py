@@ -25,12 +25,13 @@ from tests.support.console import blocks as of_page
 from tests.support.corpus import DATA, ROOT
 from tests.support.server import PROGRAM, STOPPED_S, environment, run, wait_until
 
-# What asks an agent, its client, the network, a server or somebody at a terminal, or takes many seconds: the quick
-# start, the demo, Codex, `mcp`, `tap`, transcripts, collectors, PostgreSQL and attached archives have tests of their
-# own.
+# What asks an agent, its client, the network, a server or somebody at a terminal, or takes many
+# seconds: the quick start, the demo, Codex, `mcp`, `tap`, transcripts, collectors, PostgreSQL and
+# attached archives have tests of their own.
 ELSEWHERE = re.compile(
     r"recorder (?:mcp|demo|tap|import ~|export --to|(?:probe|resend|bisect) (?!.*--dry-run)|"
-    r"db purge (?!.*--(?:yes|dry-run)))|curl |-- codex|env codex|codex mcp|claude |make |pip |pytest |postgresql://|--gone-after|"
+    r"db purge (?!.*--(?:yes|dry-run)))|curl |-- codex|env codex|codex mcp|claude |make |pip "
+    r"|pytest |postgresql://|--gone-after|"
     r"recorder db archive --(?:at|de)tach ducklake:archive\.db"
 )
 # What does not end by itself, and what it prints when it has begun.
@@ -40,7 +41,9 @@ LOOKS = re.compile(
     r"recorder (?:lint\b|diff (?!latest tests)|prices list\b|torture\b)|-q |my-run|--status|--chain"
 )  # what may find nothing in this recording, or something
 # What says nothing when all is well.
-SILENT = re.compile(r"^eval|--only timing|^export|lint --cassette|export --rewrite|my-run|>|doctor --json \| jq")
+SILENT = re.compile(
+    r"^eval|--only timing|^export|lint --cassette|export --rewrite|my-run|>|doctor --json \| jq"
+)
 
 # Files of other programs, under the names that pages give them.
 THEIRS = {
@@ -61,14 +64,21 @@ def shell(page: Path) -> str:
     return "\n".join(of_page(page.read_text(), "sh"))
 
 
-FROM_HELP = [line for command in COMMANDS.values() for line in lines(blocks(command.help).replace("\b", ""))]
+FROM_HELP = [
+    line for command in COMMANDS.values() for line in lines(blocks(command.help).replace("\b", ""))
+]
 FROM_PAGES = [line for page in PAGES for line in lines(shell(page))]
 IN_HELP_ONLY = [line for line in dict.fromkeys(FROM_HELP) if line not in FROM_PAGES]
-needs_tools = pytest.mark.skipif(not (shutil.which("jq") and shutil.which("sqlite3")), reason="no jq or no sqlite3")
+needs_tools = pytest.mark.skipif(
+    not (shutil.which("jq") and shutil.which("sqlite3")), reason="no jq or no sqlite3"
+)
 
-OWN_PROVIDER = "\n$ recorder demo --serve &\n"  # it answers at the pace of a model, so such a page takes its time
+# it answers at the pace of a model, so such a page takes its time
+OWN_PROVIDER = "\n$ recorder demo --serve &\n"
 IN_TERMINALS = [
-    pytest.param(page, id=name_of(page), marks=[pytest.mark.slow] if OWN_PROVIDER in page.read_text() else [])
+    pytest.param(
+        page, id=name_of(page), marks=[pytest.mark.slow] if OWN_PROVIDER in page.read_text() else []
+    )
     for page in PAGES
     if "\n```console\n" in page.read_text()
 ]
@@ -84,7 +94,9 @@ def recorded(demo_recording: Path, tmp_path_factory: pytest.TempPathFactory) -> 
     (folder / "session.jsonl").write_bytes(run(db, "export", "latest").out)
     (folder / "run.sse.jsonl").write_bytes(run(db, "export", "latest", "--format", "cassette").out)
     (folder / "tests" / "cassettes").mkdir(parents=True)
-    (folder / "tests" / "cassettes" / "test_turn.yaml").write_bytes(run(db, "export", "latest", "--format", "vcr").out)
+    (folder / "tests" / "cassettes" / "test_turn.yaml").write_bytes(
+        run(db, "export", "latest", "--format", "vcr").out
+    )
     shutil.copy(folder / "run.sse.jsonl", folder / "tests" / "cassettes" / "weather.sse.jsonl")
     for name, place in THEIRS.items():
         shutil.copy(DATA / "cassettes" / name, folder / place)
@@ -93,7 +105,9 @@ def recorded(demo_recording: Path, tmp_path_factory: pytest.TempPathFactory) -> 
     (folder / "logs" / "one.json").write_text(logged[0])
     assert run(db, "export", str(folder / "analysis"), "--format", "parquet").code == 0
     (folder / "recordings.manifest").write_bytes(run(db, "verify", "--manifest").out)
-    (folder / "prices.toml").write_text('[[price]]\nprovider = "openai"\nmodel = "gpt-*"\ninput = 1.1\noutput = 8.8\n')
+    (folder / "prices.toml").write_text(
+        '[[price]]\nprovider = "openai"\nmodel = "gpt-*"\ninput = 1.1\noutput = 8.8\n'
+    )
     (folder / "recorder.toml").write_text('[replay]\nspeed = "max"\n')
     (folder / "report.sql").write_text("select * from usage_by_day")
     payloads = b"".join(re.findall(rb"^data: (.*\n)", body, re.MULTILINE))
@@ -122,7 +136,8 @@ def variables(place: Path) -> dict[str, str]:
     }
 
 
-# What a line has of a shell and needs none: where its output goes, what is set for it, and that it is evaluated.
+# What a line has of a shell and needs none: where its output goes, what is set for it, and that it
+# is evaluated.
 _REDIRECTED = re.compile(r" > [\w.-]+(?= *(?:#|$))")
 _SET = re.compile(r"(?:RECORDER_\w+=\S+ )+(?=recorder )")
 _EVALUATED = re.compile(r'eval "\$\(recorder ([^)]+)\)"')
@@ -144,10 +159,14 @@ def typed(line: str, place: Path, taken: int) -> Printed:
     if evaluated := _EVALUATED.match(line):
         code, out, err = in_process(shlex.split(evaluated[1]), place)
         return code or subprocess.run(["bash", "-c", out]).returncode, out, err
-    if re.match(r"recorder (?!run)", plain) and not re.search(r"[|><;&$`*]", re.sub(r'"[^"]*"', "", plain)):
+    if re.match(r"recorder (?!run)", plain) and not re.search(
+        r"[|><;&$`*]", re.sub(r'"[^"]*"', "", plain)
+    ):
         return in_process(words, place)
     command = ["bash", "-o", "pipefail", "-c", line]
-    done = subprocess.run(command, cwd=place, env=variables(place), capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        command, cwd=place, env=variables(place), capture_output=True, text=True, timeout=60
+    )
     return done.returncode, done.stdout, done.stderr
 
 
@@ -170,7 +189,9 @@ def interrupted(words: Sequence[str], place: Path) -> Printed:
     """Start what follows a log, and interrupt it when it has begun."""
     said = place / "said"
     with said.open("w") as output:
-        process = subprocess.Popen([*PROGRAM, *words], env=variables(place), cwd=place, stdout=output, stderr=output)
+        process = subprocess.Popen(
+            [*PROGRAM, *words], env=variables(place), cwd=place, stdout=output, stderr=output
+        )
     try:
         wait_until(lambda: process.poll() is not None or BEGUN.search(said.read_text()))
         process.send_signal(signal.SIGINT)
@@ -188,7 +209,9 @@ def offences(examples: Sequence[str], recorded: Path, folder: Path) -> list[str]
         for number, line in enumerate(examples):
             place = folder / str(number)
             shutil.copytree(recorded, place)
-            code, out, err = typed(line.replace("/tmp/", f"{place}/"), place, listener.getsockname()[1])
+            code, out, err = typed(
+                line.replace("/tmp/", f"{place}/"), place, listener.getsockname()[1]
+            )
             is_well = code in ({0, 3, 4} if LOOKS.search(line) else {0}) and "Traceback" not in err
             if not is_well or not (out or err or SILENT.search(line)):
                 found.append(f"{line}: {code}\n{out[-1000:]}{err[-1000:]}")
@@ -207,8 +230,12 @@ def settings(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @needs_tools
 @pytest.mark.usefixtures("settings")
-@pytest.mark.parametrize("page", [pytest.param(page, id=name_of(page)) for page in PAGES if [*lines(shell(page))]])
-def test_the_examples_of_a_page_do_what_they_say(page: Path, recorded: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "page", [pytest.param(page, id=name_of(page)) for page in PAGES if [*lines(shell(page))]]
+)
+def test_the_examples_of_a_page_do_what_they_say(
+    page: Path, recorded: Path, tmp_path: Path
+) -> None:
     assert offences([*dict.fromkeys(lines(shell(page)))], recorded, tmp_path) == []
 
 
@@ -221,8 +248,12 @@ def test_the_examples_of_help_do_what_they_say(part: int, recorded: Path, tmp_pa
 
 
 @pytest.mark.parametrize("page", IN_TERMINALS)
-def test_what_a_page_shows_in_a_terminal_is_printed(page: Path, recorded: Path, tmp_path: Path) -> None:
-    """In a folder with the recording of the demo; in an empty one if the page starts a provider of its own."""
+def test_what_a_page_shows_in_a_terminal_is_printed(
+    page: Path, recorded: Path, tmp_path: Path
+) -> None:
+    """In a folder with the recording of the demo; in an empty one if the page starts a provider of
+    its own.
+    """
     text, place = page.read_text(), tmp_path / "project"
     if OWN_PROVIDER in text:
         place.mkdir()
@@ -234,7 +265,9 @@ def test_what_a_page_shows_in_a_terminal_is_printed(page: Path, recorded: Path, 
 
 
 def test_the_schema_that_a_page_shows_is_the_one_of_today() -> None:
-    shown = {name_of(page): set(re.findall(r"\bschema (\d{4})\b", page.read_text())) for page in PAGES}
+    shown = {
+        name_of(page): set(re.findall(r"\bschema (\d{4})\b", page.read_text())) for page in PAGES
+    }
     assert {name: found for name, found in shown.items() if found - {HEAD}} == {}
 
 
@@ -248,6 +281,12 @@ def test_the_document_of_show_has_the_keys_that_are_documented(recorded: Path) -
     shown = json.loads(run(recorded / "recorder.db", "show", "latest", "--json").out)
     [exchange, *_] = shown["exchanges"]
     items = [item for each in shown["exchanges"] for item in each["items"]]
-    keys = {*shown, *shown["session"], *exchange, *exchange["usage"], *(key for item in items for key in item)}
+    keys = {
+        *shown,
+        *shown["session"],
+        *exchange,
+        *exchange["usage"],
+        *(key for item in items for key in item),
+    }
     assert {item["kind"] for item in items} == {"message", "reasoning", "tool_call"}
     assert not {key for key in keys if f'"{key}"' not in formats}

@@ -1,4 +1,5 @@
-"""Client × upstream × store × process: every pair of faults once, and of each cell the log is held against the books.
+"""Client × upstream × store × process: every pair of faults once, and of each cell the log is held
+against the books.
 
 The cells are few of very many: chosen so that any two faults of different kinds meet in one.
 """
@@ -68,9 +69,17 @@ UPSTREAMS: dict[str, Sequence[Action]] = {
     "no last chunk": paced(*FRAMES[:20], end=Fin()),
     "stalls": paced(*FRAMES[:20], end=Stall()),
     "byte by byte": [*(Chunk(FRAMES[9][at : at + 1]) for at in range(len(FRAMES[9]))), End()],
-    "burst": [*(Chunk(b"data: %b\n\n" % (b"%05d" % number * 10_000)) for number in range(40)), End()],
+    "burst": [
+        *(Chunk(b"data: %b\n\n" % (b"%05d" % number * 10_000)) for number in range(40)),
+        End(),
+    ],
     "no newline": [*(Chunk(b"y" * 30_000) for _ in range(20)), End()],
-    "odd bytes": paced(b"\xef\xbb\xbfdata: a\r\rdata: \x00\xff\r", b"\n\r\n: ping\n\n", b"data: \xe2\x80", end=End()),
+    "odd bytes": paced(
+        b"\xef\xbb\xbfdata: a\r\rdata: \x00\xff\r",
+        b"\n\r\n: ping\n\n",
+        b"data: \xe2\x80",
+        end=End(),
+    ),
     "nothing": [Chunk(b": \n\n"), End()],
 }
 
@@ -170,10 +179,15 @@ class Cell(NamedTuple):
 
 
 def covering(*kinds: Sequence[str]) -> list[Cell]:
-    """Cells in which every two values of different kinds meet: again and again the one with most pairs that are new."""
+    """Cells in which every two values of different kinds meet: again and again the one with most
+    pairs that are new.
+    """
     every = [Cell(*each) for each in itertools.product(*kinds)]
     random.Random(1).shuffle(every)
-    left, found = set[tuple[int, str, int, str]]().union(*(cell.pairs for cell in every)), list[Cell]()
+    left, found = (
+        set[tuple[int, str, int, str]]().union(*(cell.pairs for cell in every)),
+        list[Cell](),
+    )
     while left:
         found.append(max(every, key=lambda cell: len(cell.pairs & left)))
         left -= found[-1].pairs
@@ -199,7 +213,9 @@ async def test_nothing_is_lost_where_faults_meet(tmp_path: Path, cell: Cell) -> 
         with serving(db, *everywhere(upstream.base)) as serve:
             async with asyncio.TaskGroup() as tasks:
                 asking = [
-                    tasks.create_task(ask(serve.port, f"s{number}", CLIENTS[cell.client], patience_s=PATIENCE_S))
+                    tasks.create_task(
+                        ask(serve.port, f"s{number}", CLIENTS[cell.client], patience_s=PATIENCE_S)
+                    )
                     for number in range(STREAMS)
                 ]
                 tasks.create_task(STORES[cell.store](serve))
@@ -236,7 +252,9 @@ JOURNALS: dict[str, Callable[[Path], object]] = {
 async def while_streaming(
     serve: Serving, upstream: Upstream, name: str, deed: Callable[[Path], object]
 ) -> list[Received]:
-    """What clients get while somebody does that; the ingester is stopped, so nothing but the journal has it."""
+    """What clients get while somebody does that; the ingester is stopped, so nothing but the
+    journal has it.
+    """
     ids = [f"{name.replace(' ', '-')}-{number}" for number in range(STREAMS)]
     said = serve.said.count("they are put back")
     async with asyncio.TaskGroup() as tasks:
@@ -247,7 +265,9 @@ async def while_streaming(
             halt(pid)
         deed(the_journal(serve))
         await asyncio.to_thread(wait_until, lambda: serve.said.count("they are put back") > said)
-        assert "deleted or cut" in run(serve.db, "doctor").err + run(serve.db, "doctor").out.decode()
+        assert (
+            "deleted or cut" in run(serve.db, "doctor").err + run(serve.db, "doctor").out.decode()
+        )
         for pid in ingesters:
             os.kill(pid, signal.SIGCONT)
     return [task.result() for task in asking]

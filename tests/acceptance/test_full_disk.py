@@ -1,4 +1,6 @@
-"""B6, a disk that is really full: 2 MiB of memory as a filesystem, with the database and the journal in it."""
+"""B6, a disk that is really full: 2 MiB of memory as a filesystem, with the database and the
+journal in it.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ LEFT_BYTES = 48 * KIB  # too little for what is recorded, in the journal and in 
 def full(tmp_path: Path) -> Iterator[Path]:
     where = tmp_path / "full"
     where.mkdir()
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "none", where], capture_output=True, text=True)
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=2m", "none", where], capture_output=True, text=True
+    )
     if mounted.returncode:
         pytest.skip(f"nothing can be mounted here: {mounted.stderr.strip()}")
     try:
@@ -35,7 +39,10 @@ def full(tmp_path: Path) -> Iterator[Path]:
 
 def script_of(id: str) -> list[Action]:
     dice, chunks = random.Random(id), 200 if id.startswith("large") else 10
-    return [*(Chunk(b"data: %b\n\n" % dice.randbytes(1_000).hex().encode()) for _ in range(chunks)), End()]
+    return [
+        *(Chunk(b"data: %b\n\n" % dice.randbytes(1_000).hex().encode()) for _ in range(chunks)),
+        End(),
+    ]
 
 
 def is_ingested(serve: Serving) -> bool:
@@ -65,7 +72,9 @@ async def test_a_full_disk_costs_no_client_anything_and_the_log_a_counted_gap(fu
             later = await streams("small-1", "small-2")
             await eventually(lambda: is_ingested(serve), 60)
             assert await asyncio.to_thread(serve.stop) == 0
-        report = scripts.check(full / "recorder.db", [*first, *later], lambda id: body_of(script_of(id)))
+        report = scripts.check(
+            full / "recorder.db", [*first, *later], lambda id: body_of(script_of(id))
+        )
         whole = scripts.check(full / "recorder.db", later, lambda id: body_of(script_of(id)))
     assert {each.ending for each in [*first, *later]} == {"complete"}
     assert report.findings == []

@@ -1,4 +1,6 @@
-"""B10, a reader that forgets to end its transaction: writing goes on, and the WAL shrinks when the reader has gone."""
+"""B10, a reader that forgets to end its transaction: writing goes on, and the WAL shrinks when the
+reader has gone.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ EVENTS = 500  # of 256 KiB
 @contextmanager
 def reader(path: Path) -> Iterator[None]:
     """Somebody else, idle in a transaction."""
-    with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, isolation_level=None)) as connection:
+    with closing(
+        sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, isolation_level=None)
+    ) as connection:
         connection.execute("BEGIN")
         connection.execute("SELECT count(*) FROM events").fetchone()
         yield
@@ -47,7 +51,9 @@ def write(store: Store, exchange: Row) -> None:
             store.append([row])
 
 
-def test_writing_goes_on_while_a_reader_idles_and_the_wal_shrinks_with_the_next_traffic(tmp_path: Path) -> None:
+def test_writing_goes_on_while_a_reader_idles_and_the_wal_shrinks_with_the_next_traffic(
+    tmp_path: Path,
+) -> None:
     """B10: the next checkpoint comes after at most as many bytes as there are between any two."""
     path = tmp_path / "recorder.db"
     with Store(path) as store:

@@ -1,4 +1,5 @@
-"""The image, as far as no engine is needed: what it copies is enough to build the wheel, and its commands are run here.
+"""The image, as far as no engine is needed: what it copies is enough to build the wheel, and its
+commands are run here.
 
 The base image, the user and the volume are only read.
 """
@@ -39,7 +40,9 @@ class Instruction(NamedTuple):
 
 def stages() -> list[list[Instruction]]:
     """Return the instructions of each stage; each begins with its FROM."""
-    text = re.sub(r"^#.*\n", "", (ROOT / "Dockerfile").read_text(), flags=re.MULTILINE).replace("\\\n", " ")
+    text = re.sub(r"^#.*\n", "", (ROOT / "Dockerfile").read_text(), flags=re.MULTILINE).replace(
+        "\\\n", " "
+    )
     found: list[list[Instruction]] = []
     for word, rest in re.findall(r"^([A-Z]+) (.*)$", text, re.MULTILINE):
         found += [[]] if word == "FROM" else []
@@ -70,7 +73,9 @@ class Container(NamedTuple):
         [check] = texts("HEALTHCHECK")
         command = json.loads(check.partition(" CMD ")[2])
         return subprocess.run(
-            [str(self.bin / command[0]), *command[1:]], env={**self.env, **more}, capture_output=True
+            [str(self.bin / command[0]), *command[1:]],
+            env={**self.env, **more},
+            capture_output=True,
         ).returncode
 
 
@@ -85,7 +90,9 @@ def container(tmp_path_factory: pytest.TempPathFactory) -> Container:
             *names, target = each.text.split()
             for name in names:
                 place = (
-                    source / target / name if target.endswith("/") and Path(name).parent == Path() else source / name
+                    source / target / name
+                    if target.endswith("/") and Path(name).parent == Path()
+                    else source / name
                 )
                 place.parent.mkdir(parents=True, exist_ok=True)
                 copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
@@ -93,7 +100,11 @@ def container(tmp_path_factory: pytest.TempPathFactory) -> Container:
     wheel = built(home / "dist", source)
     venv.create(home / "venv", with_pip=False, symlinks=True)
     bin = home / "venv" / "bin"
-    env = {**with_libraries(environment(home)), **variables(), "RECORDER_DB": str(home / "recorder.db")}
+    env = {
+        **with_libraries(environment(home)),
+        **variables(),
+        "RECORDER_DB": str(home / "recorder.db"),
+    }
     pip = [sys.executable, "-m", "pip", "--python", str(bin / "python"), "install"]
     subprocess.run([*pip, "--quiet", "--no-deps", "--no-index", str(wheel)], check=True)
     return Container(bin, {**env, "PATH": f"{bin}:{env['PATH']}"})
@@ -105,7 +116,9 @@ def started(container: Container, **more: str) -> Iterator[subprocess.Popen[str]
     words = [*json.loads(entry), *json.loads(command)]
     program = [str(container.bin / words[0]), *words[1:]]
     env = {**container.env, **more}
-    process = subprocess.Popen(program, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    process = subprocess.Popen(
+        program, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
     try:
         yield process
     finally:
@@ -149,7 +162,9 @@ def test_nobody_in_it_is_root() -> None:
 def test_the_recordings_are_in_the_volume_of_that_user() -> None:
     [volume], [user] = texts("VOLUME"), texts("USER")
     assert Path(variables()["RECORDER_DB"]).parent == Path(volume)
-    assert re.search(rf"install --directory --owner {user} --mode 0700 {volume}", " ".join(texts("RUN")))
+    assert re.search(
+        rf"install --directory --owner {user} --mode 0700 {volume}", " ".join(texts("RUN"))
+    )
 
 
 def test_the_health_check_asks_the_page_that_only_says_that_the_proxy_answers() -> None:

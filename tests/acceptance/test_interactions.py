@@ -1,4 +1,6 @@
-"""Gemini's Interactions by the SDKs of Google, over sockets, through `recorder serve` and then from `recorder mock`."""
+"""Gemini's Interactions by the SDKs of Google, over sockets, through `recorder serve` and then from
+`recorder mock`.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,8 @@ def with_ids(body: bytes) -> list[bytes]:
 
 
 BLOCKS = with_ids(ALL)
-CUTS = (7, 11)  # blocks after which the connection breaks: within the code, and between the arguments of a call
+# blocks after which the connection breaks: within the code, and between the arguments of a call
+CUTS = (7, 11)
 
 
 class Interactions(Handler):
@@ -67,7 +70,9 @@ class Interactions(Handler):
 
 
 def asked(base: str) -> list[Any]:
-    """Every event that google-genai yields of an interaction that is resumed whenever its connection breaks."""
+    """Every event that google-genai yields of an interaction that is resumed whenever its
+    connection breaks.
+    """
     events: list[Any] = []
     with gemini_client(base, "v1beta") as client:
         stream = client.interactions.create(**INTERACTION, input="x", stream=True)
@@ -107,18 +112,26 @@ DEMO = Path(by_name.__code__.co_filename).parent / "gemini_interactions" / "demo
 
 
 def streams() -> Iterator[tuple[Json, bytes]]:
-    """Requests, and the streams that answer them: of the demo, of the corpus, and those that are made by hand."""
+    """Requests, and the streams that answer them: of the demo, of the corpus, and those that are
+    made by hand.
+    """
     for recorded in read_cassette(DEMO):
         if is_stream(recorded) and COMPLETED.encode() in recorded.body:
             yield json.loads(recorded.request_body), recorded.body
-    bodies = [(CORPUS / entry["file"]).read_bytes() for entry in corpus_index() if entry["provider"] == API]
+    bodies = [
+        (CORPUS / entry["file"]).read_bytes()
+        for entry in corpus_index()
+        if entry["provider"] == API
+    ]
     bodies += [stream(*events) for events in STREAMS.values()]
     for number, body in enumerate(bodies):
         yield {**INTERACTION, "input": f"stream {number}"}, body
 
 
 @pytest.mark.slow
-def test_the_sdk_for_javascript_reads_what_we_read_through_the_proxy_and_from_the_mock(tmp_path: Path) -> None:
+def test_the_sdk_for_javascript_reads_what_we_read_through_the_proxy_and_from_the_mock(
+    tmp_path: Path,
+) -> None:
     db, made = empty(tmp_path / "recorder.db"), [*streams()]
     bodies = {json.dumps(request["input"]): body for request, body in made}
 
@@ -127,28 +140,40 @@ def test_the_sdk_for_javascript_reads_what_we_read_through_the_proxy_and_from_th
             self.answer("text/event-stream", bodies[json.dumps(json.loads(self.given())["input"])])
 
     with listening(App) as url, serving(db, "--upstream", f"gemini={url}") as serve:
-        questions = [(f"{serve.base}/s/js{number}", request) for number, (request, _) in enumerate(made)]
+        questions = [
+            (f"{serve.base}/s/js{number}", request) for number, (request, _) in enumerate(made)
+        ]
         told = answers("interactions_sdk.cjs", PACKAGES, questions)
     for number, said in enumerate(told):
         [exchange] = json.loads(run(db, "show", f"js{number}", "--json").out)["exchanges"]
         assert said == read_from(exchange, said)
     with mocking(db, *(f"js{number}" for number in range(len(made))), "--strict") as mock:
-        assert answers("interactions_sdk.cjs", PACKAGES, [(mock.base, request) for request, _ in made]) == told
+        assert (
+            answers("interactions_sdk.cjs", PACKAGES, [(mock.base, request) for request, _ in made])
+            == told
+        )
 
 
 def read_from(exchange: Json, said: Json) -> Json:
-    """What the SDK should say by what is recorded. It counts thoughts, and what tools read, beside the rest."""
+    """What the SDK should say by what is recorded.
+
+    It counts thoughts, and what tools read, beside the rest.
+    """
     items, usage = exchange["items"], exchange["usage"]
     calls = [item for item in items if item["kind"] == "tool_call"]
     outputs = [call["output"] for call in calls if "output" in call]
     counts = said["usage"]
     thoughts = counts.get("total_thought_tokens", 0)
-    assert usage["input_tokens"] == counts["total_input_tokens"] + counts.get("total_tool_use_tokens", 0)
+    assert usage["input_tokens"] == counts["total_input_tokens"] + counts.get(
+        "total_tool_use_tokens", 0
+    )
     assert usage["output_tokens"] == counts["total_output_tokens"] + thoughts
     assert usage.get("reasoning_output_tokens", 0) == thoughts
     return {
         "text": "".join(item["text"] for item in items if item["kind"] == "message"),
-        "summaries": "".join("".join(item.get("summary", ())) for item in items if item["kind"] == "reasoning"),
+        "summaries": "".join(
+            "".join(item.get("summary", ())) for item in items if item["kind"] == "reasoning"
+        ),
         "calls": [[call["name"], json.loads(call["arguments"])] for call in calls],
         "outputs": [json.loads(each) if each[:1] == "[" else each for each in outputs],
         "status": exchange["finish_reason"],

@@ -1,8 +1,10 @@
-"""B6, a disk that fails: whichever write or sync it is, the client has its stream, and the log has it or a counted gap.
+"""B6, a disk that fails: whichever write or sync it is, the client has its stream, and the log has
+it or a counted gap.
 
-Every I/O call of a whole recording is refused in turn, once or until there is room again: the journal's writes through
-`os`, the database's through the VFS of SQLite (`tests.support.disk_faults`). What passed is then compared with what
-the log says, byte by byte and gap by gap.
+Every I/O call of a whole recording is refused in turn, once or until there is room again: the
+journal's writes through `os`, the database's through the VFS of SQLite
+(`tests.support.disk_faults`). What passed is then compared with what the log says, byte by byte and
+gap by gap.
 """
 
 from __future__ import annotations
@@ -38,7 +40,15 @@ from tests.integration.ingest.test_ingester import COMPLETED
 from tests.support.disk_faults import SHORT, Faults, on_disk
 from tests.support.logbook import Entry, assert_chained, entries
 from tests.support.proxy import request_for
-from tests.support.sockets import LAST_CHUNK, STREAM_HEAD, Action, ScriptedUpstream, Send, Wait, chunked
+from tests.support.sockets import (
+    LAST_CHUNK,
+    STREAM_HEAD,
+    Action,
+    ScriptedUpstream,
+    Send,
+    Wait,
+    chunked,
+)
 from tests.unit.proxy.test_recording import Echo
 
 pytestmark = pytest.mark.timeout(1200)
@@ -55,7 +65,8 @@ class Kind(NamedTuple):
 
     ingester: Callable[[Store, Path, Callable[[float], bool]], Ingester] = Ingester
     tape: type[ExchangeWriter] = ExchangeWriter
-    has_sockets: bool = False  # with the real upstream, whose reads go to the client without a task in between
+    # with the real upstream, whose reads go to the client without a task in between
+    has_sockets: bool = False
 
 
 AS_IT_IS = Kind()
@@ -99,14 +110,21 @@ def streams(seed: int) -> list[list[bytes]]:
     dice = random.Random(seed)
     made = []
     for _ in range(CLIENTS):
-        data = b"".join(b"data: %b\n\n" % dice.randbytes(150).hex().encode() for _ in range(CHUNKS)) + COMPLETED
+        data = (
+            b"".join(b"data: %b\n\n" % dice.randbytes(150).hex().encode() for _ in range(CHUNKS))
+            + COMPLETED
+        )
         cuts = sorted(dice.randrange(len(data)) for _ in range(CHUNKS))
-        made.append([data[start:end] for start, end in zip([0, *cuts], [*cuts, len(data)], strict=True)])
+        made.append(
+            [data[start:end] for start, end in zip([0, *cuts], [*cuts, len(data)], strict=True)]
+        )
     return made
 
 
 class Recording:
-    """A recorder on a disk with faults: transports, journal and ingester in one process, step by step."""
+    """A recorder on a disk with faults: transports, journal and ingester in one process, step by
+    step.
+    """
 
     def __init__(self, base: Path, faults: Faults, kind: Kind) -> None:
         self._base, self._faults, self._kind = base, faults, kind
@@ -160,7 +178,8 @@ class Recording:
         async with ScriptedUpstream(*(script.actions for script in scripts)) as upstream:
             if self._kind.has_sockets:
                 running = [
-                    self._pumped(journal, upstream.base, *each) for each in zip(names, scripts, bodies, strict=True)
+                    self._pumped(journal, upstream.base, *each)
+                    for each in zip(names, scripts, bodies, strict=True)
                 ]
             else:
                 running = [self._client(journal, *each) for each in zip(names, bodies, strict=True)]
@@ -169,12 +188,17 @@ class Recording:
                     await anext(stream, None)
                 if step == CHUNKS * 2 // 3:
                     self.calls_until_healed = self._faults.count
-                    self._faults.heal()  # a loss that happens now cannot be told before there is room again
+                    # a loss that happens now cannot be told before there is room again
+                    self._faults.heal()
                 if step % 2:
                     ingester.step()
 
-    async def _client(self, journal: Journal, name: str, chunks: Sequence[bytes]) -> AsyncIterator[None]:
-        transport = RecordingTransport(Echo(*chunks), journal, make_id=iter([name, new_id()]).__next__)
+    async def _client(
+        self, journal: Journal, name: str, chunks: Sequence[bytes]
+    ) -> AsyncIterator[None]:
+        transport = RecordingTransport(
+            Echo(*chunks), journal, make_id=iter([name, new_id()]).__next__
+        )
         response = await transport.handle_async_request(request_for("GET", "http://h/v1/x"))
         async for chunk in response.stream:
             self.had[name] += chunk
@@ -184,8 +208,12 @@ class Recording:
     async def _pumped(
         self, journal: Journal, base: str, name: str, script: Script, chunks: Sequence[bytes]
     ) -> AsyncIterator[None]:
-        transport = RecordingTransport(UpstreamTransport(), journal, make_id=iter([name, new_id()]).__next__)
-        request = Request("GET", httpx.URL(base), [(b"host", b"h")], WholeUpload(b""), {"target": b"/v1/x"})
+        transport = RecordingTransport(
+            UpstreamTransport(), journal, make_id=iter([name, new_id()]).__next__
+        )
+        request = Request(
+            "GET", httpx.URL(base), [(b"host", b"h")], WholeUpload(b""), {"target": b"/v1/x"}
+        )
         response = await transport.handle_async_request(request)
         more, wanted = asyncio.Event(), 0
 
@@ -213,7 +241,11 @@ class Script:
 
     def __init__(self, chunks: Sequence[bytes]) -> None:
         self.steps, self.end = [asyncio.Event() for _ in chunks], asyncio.Event()
-        sends = [each for chunk, step in zip(chunks, self.steps, strict=True) for each in (Wait(step), chunk)]
+        sends = [
+            each
+            for chunk, step in zip(chunks, self.steps, strict=True)
+            for each in (Wait(step), chunk)
+        ]
         body = [Send(chunked(each)) if isinstance(each, bytes) else each for each in sends]
         self.actions: list[Action] = [Send(STREAM_HEAD), *body, Wait(self.end), Send(LAST_CHUNK)]
 
@@ -237,7 +269,9 @@ def assert_accounted_for(entry: Entry, sent: bytes) -> None:
         elif event.kind == "gap":
             gap = msgspec.json.decode(event.raw, type=GapRecord)
             lost = sent[at : at + gap.size_bytes]
-            assert sha256(lost).hexdigest() == gap.sha256, f"a gap at {at} counts what was not there"
+            assert sha256(lost).hexdigest() == gap.sha256, (
+                f"a gap at {at} counts what was not there"
+            )
             at, gaps = at + gap.size_bytes, gaps + 1
     assert at == len(sent), f"a hole at {at}"
     assert entry.end["status"] == "completed" or gaps
@@ -245,7 +279,9 @@ def assert_accounted_for(entry: Entry, sent: bytes) -> None:
 
 
 def recorded(ram: Path, faults: Faults, kind: Kind, database: Path | None) -> tuple[int, int]:
-    """Record through these faults and check the log; returns how many gaps it has, and the calls until it healed."""
+    """Record through these faults and check the log; returns how many gaps it has, and the calls
+    until it healed.
+    """
     with tempfile.TemporaryDirectory(dir=ram) as base:
         if database is not None:
             shutil.copy(database, f"{base}/recorder.db")
@@ -287,14 +323,21 @@ def refuse_each(
         except Exception as wrong:
             found.append(f"{at} of {calls}: {wrong!r}")
         assert faults.refused
-    assert not for_good or concerns is in_database or gaps or found, "a journal without room has gaps"
+    assert not for_good or concerns is in_database or gaps or found, (
+        "a journal without room has gaps"
+    )
     return found
 
 
 def test_a_disk_that_refuses_some_calls_makes_no_hole(ram: Path, empty: Path) -> None:
     """B6, a sample."""
     assert refuse_each(ram, in_journal, errno.ENOSPC, empty, for_good=True, every=40) == []
-    assert refuse_each(ram, in_journal, errno.ENOSPC, empty, for_good=True, kind=OVER_SOCKETS, every=40) == []
+    assert (
+        refuse_each(
+            ram, in_journal, errno.ENOSPC, empty, for_good=True, kind=OVER_SOCKETS, every=40
+        )
+        == []
+    )
     assert refuse_each(ram, in_database, errno.EIO, empty, for_good=False, every=40) == []
 
 
@@ -321,7 +364,9 @@ def test_whichever_call_of_the_database_fails_the_log_is_complete(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("error", ERRORS, ids=["full", "broken"])
-def test_whichever_call_fails_while_the_database_is_made_it_is_made_in_the_end(ram: Path, error: int) -> None:
+def test_whichever_call_fails_while_the_database_is_made_it_is_made_in_the_end(
+    ram: Path, error: int
+) -> None:
     """B6, the migrations."""
     assert refuse_each(ram, in_database, error, None, for_good=False, every=3) == []
 
@@ -357,12 +402,18 @@ def impatient(store: Store, directory: Path, pause: Callable[[float], bool]) -> 
 @pytest.mark.slow
 def test_a_journal_that_drops_without_a_gap_is_seen_to_make_holes(ram: Path, empty: Path) -> None:
     """B6 and B7 broken: drop on full."""
-    found = refuse_each(ram, in_journal, errno.ENOSPC, empty, for_good=True, kind=Kind(tape=Silent), every=5)
+    found = refuse_each(
+        ram, in_journal, errno.ENOSPC, empty, for_good=True, kind=Kind(tape=Silent), every=5
+    )
     assert any("a hole" in what for what in found), found
 
 
 @pytest.mark.slow
-def test_an_ingester_that_drops_what_is_refused_is_seen_to_make_holes(ram: Path, empty: Path) -> None:
+def test_an_ingester_that_drops_what_is_refused_is_seen_to_make_holes(
+    ram: Path, empty: Path
+) -> None:
     """B6 broken: a batch that failed is given up."""
-    found = refuse_each(ram, in_database, errno.ENOSPC, empty, for_good=False, kind=Kind(ingester=impatient))
+    found = refuse_each(
+        ram, in_database, errno.ENOSPC, empty, for_good=False, kind=Kind(ingester=impatient)
+    )
     assert any("a hole" in what or "not in the log" in what for what in found), found

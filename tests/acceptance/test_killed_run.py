@@ -30,16 +30,22 @@ WITHIN_S = 240  # on a machine that has other things to do
 
 def runs(pid: int) -> bool:
     """Whether there is such a process, and not only its exit code, which its parent has not read."""
-    state = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True).stdout
+    state = subprocess.run(
+        ["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True
+    ).stdout
     return state.strip()[:1] not in ("", "Z")
 
 
 @pytest.mark.timeout(2 * WITHIN_S)
-@pytest.mark.skipif(postgres.programs() is None, reason="there is no server of our own to be started")
+@pytest.mark.skipif(
+    postgres.programs() is None, reason="there is no server of our own to be started"
+)
 def test_a_server_and_its_folder_go_when_the_process_that_opened_it_is_killed() -> None:
     environment = {name: value for name, value in os.environ.items() if name != postgres.VARIABLE}
     command = [sys.executable, "-c", OWNER]
-    with subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True) as owner:
+    with subprocess.Popen(
+        command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True
+    ) as owner:
         assert owner.stdout is not None
         child, folder = owner.stdout.readline().split()
         try:

@@ -1,4 +1,6 @@
-"""D6 and D7, many clients: a thousand at once, ten thousand that leave. Nothing is lost, and nothing is left open."""
+"""D6 and D7, many clients: a thousand at once, ten thousand that leave. Nothing is lost, and
+nothing is left open.
+"""
 
 from __future__ import annotations
 
@@ -37,11 +39,17 @@ AT_REST_S = 30.0  # until connections that are kept for the next request are clo
 
 
 def script_of(id: str) -> list[Action]:
-    """A short stream, the same for an id whenever it is asked for. One that is left goes on until it is closed."""
+    """A short stream, the same for an id whenever it is asked for.
+
+    One that is left goes on until it is closed.
+    """
     dice, is_left = random.Random(id), id.startswith("left")
     chunks = [Chunk(b"data: %b\n\n" % dice.randbytes(100).hex().encode()) for _ in range(20)]
     pause = Sleep(0.01 if is_left else 0.3)
-    return [*(action for chunk in chunks for action in (chunk, pause)), Stall() if is_left else End()]
+    return [
+        *(action for chunk in chunks for action in (chunk, pause)),
+        Stall() if is_left else End(),
+    ]
 
 
 def _sent(upstream: Upstream) -> scripts.Sent:
@@ -59,10 +67,13 @@ def _leaving(dice: random.Random) -> Behaviour:
     return dice.choice((LeaveAfter(size), ResetAfter(size)))
 
 
-async def leave(db: Path, count: int, normal: int, seed: int) -> tuple[int, int, list[Received], scripts.Report]:
+async def leave(
+    db: Path, count: int, normal: int, seed: int
+) -> tuple[int, int, list[Received], scripts.Report]:
     """Clients that leave, each with a connection of its own, then some that stay.
 
-    Returns the descriptors of the recorder at rest before and after, what the last ones got, and what the log lacks.
+    Returns the descriptors of the recorder at rest before and after, what the last ones got, and
+    what the log lacks.
     """
     dice, received = random.Random(seed), list[Received]()
     async with Upstream(script_of) as upstream:
@@ -71,8 +82,12 @@ async def leave(db: Path, count: int, normal: int, seed: int) -> tuple[int, int,
             before = await at_rest(serve, 0)
             for start in range(0, count, AT_ONCE):
                 ids = [f"left-{number}" for number in range(start, min(start + AT_ONCE, count))]
-                received += await asyncio.gather(*(ask(serve.port, id, _leaving(dice)) for id in ids))
-            stayed = await asyncio.gather(*(ask(serve.port, f"normal-{n}", ReadAll()) for n in range(normal)))
+                received += await asyncio.gather(
+                    *(ask(serve.port, id, _leaving(dice)) for id in ids)
+                )
+            stayed = await asyncio.gather(
+                *(ask(serve.port, f"normal-{n}", ReadAll()) for n in range(normal))
+            )
             after = await at_rest(serve, before + SPARE)
             await asyncio.to_thread(serve.stop)
         _recover(db)
@@ -81,7 +96,9 @@ async def leave(db: Path, count: int, normal: int, seed: int) -> tuple[int, int,
 
 
 async def at_rest(serve: Serving, few: int) -> int:
-    """How many descriptors the recorder has: when they are few, or when it had time to close what it can."""
+    """How many descriptors the recorder has: when they are few, or when it had time to close what
+    it can.
+    """
     count, unchanged = -1, 0
     for _ in range(int(AT_REST_S / 0.5)):
         await asyncio.sleep(0.5)
@@ -93,7 +110,9 @@ async def at_rest(serve: Serving, few: int) -> int:
     return count
 
 
-def assert_nothing_is_left(before: int, after: int, stayed: list[Received], report: scripts.Report) -> None:
+def assert_nothing_is_left(
+    before: int, after: int, stayed: list[Received], report: scripts.Report
+) -> None:
     assert [each.ending for each in stayed] == ["complete"] * len(stayed)
     assert after <= before + SPARE, f"{after} descriptors, {before} before"
     assert report.findings == []
@@ -102,7 +121,9 @@ def assert_nothing_is_left(before: int, after: int, stayed: list[Received], repo
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 @on_uvloop
-async def test_after_10000_clients_that_left_100_succeed_and_nothing_is_open(tmp_path: Path, seed: int) -> None:
+async def test_after_10000_clients_that_left_100_succeed_and_nothing_is_open(
+    tmp_path: Path, seed: int
+) -> None:
     """D7; `test_proxy_endings` has a smaller one."""
     assert_nothing_is_left(*await leave(tmp_path / "recorder.db", 10_000, 100, seed))
 

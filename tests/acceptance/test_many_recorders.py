@@ -1,4 +1,6 @@
-"""C10, C6 and B9: several recorders write into one log and one session, while somebody reads it all the time."""
+"""C10, C6 and B9: several recorders write into one log and one session, while somebody reads it all
+the time.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,17 @@ import pytest
 from tests.support import scripts
 from tests.support.event_loop import on_uvloop
 from tests.support.rows import projections
-from tests.support.scripts import Action, Chunk, End, ReadAll, Received, Sleep, Upstream, ask, body_of
+from tests.support.scripts import (
+    Action,
+    Chunk,
+    End,
+    ReadAll,
+    Received,
+    Sleep,
+    Upstream,
+    ask,
+    body_of,
+)
 from tests.support.server import Serving, everywhere, run, serving
 
 STREAMS = 8  # at once, of each recorder
@@ -31,12 +43,17 @@ _LOOK = (
 
 def script_of(id: str) -> list[Action]:
     dice = random.Random(id)
-    frames = [b'data: {"sequence_number":%d,"pad":"%b"}\n\n' % (n, b"x" * dice.randrange(300)) for n in range(40)]
+    frames = [
+        b'data: {"sequence_number":%d,"pad":"%b"}\n\n' % (n, b"x" * dice.randrange(300))
+        for n in range(40)
+    ]
     return [*(action for frame in frames for action in (Chunk(frame), Sleep(0.02))), End()]
 
 
 class Look:
-    """Somebody who reads again and again: event n is never there without n - 1, nor an end before the last frame."""
+    """Somebody who reads again and again: event n is never there without n - 1, nor an end before
+    the last frame.
+    """
 
     def __init__(self, db: Path) -> None:
         self._db = db
@@ -58,17 +75,27 @@ class Look:
                     self._ended[exchange_id] = last
 
 
-async def record(db: Path, recorders: int, polls: int) -> tuple[list[Received], Look, scripts.Report, list[Serving]]:
+async def record(
+    db: Path, recorders: int, polls: int
+) -> tuple[list[Received], Look, scripts.Report, list[Serving]]:
     look, received, serves = Look(db), list[Received](), list[Serving]()
     async with Upstream(script_of) as upstream:
         with contextlib.ExitStack() as stack:
             for _ in range(recorders):
-                serves.append(await asyncio.to_thread(stack.enter_context, serving(db, *everywhere(upstream.base))))
+                serves.append(
+                    await asyncio.to_thread(
+                        stack.enter_context, serving(db, *everywhere(upstream.base))
+                    )
+                )
             rounds = 0
             while look.polls < polls or not rounds:
                 async with asyncio.TaskGroup() as tasks:
                     asking = [
-                        tasks.create_task(ask(serve.port, f"{rounds}-{place}-{number}", ReadAll(), prefix="/s/one"))
+                        tasks.create_task(
+                            ask(
+                                serve.port, f"{rounds}-{place}-{number}", ReadAll(), prefix="/s/one"
+                            )
+                        )
                         for place, serve in enumerate(serves)
                         for number in range(STREAMS)
                     ]
@@ -90,7 +117,9 @@ async def _read_while(asking: Sequence[asyncio.Task[Received]], look: Look) -> N
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
 @on_uvloop
-async def test_four_recorders_write_one_session_and_every_poll_sees_whole_beginnings(tmp_path: Path) -> None:
+async def test_four_recorders_write_one_session_and_every_poll_sees_whole_beginnings(
+    tmp_path: Path,
+) -> None:
     """C10: no conflict, all verifies. C6: what each adds is projected. B9: ten thousand polls."""
     db = tmp_path / "recorder.db"
     received, look, report, serves = await record(db, 4, 10_000)

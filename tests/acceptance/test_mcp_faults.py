@@ -35,10 +35,14 @@ def given(reply: Reply) -> str:
 
 
 def program(reply: Reply) -> Any:
-    """A program that answers each request with the lines up to the next one's, and the last with all that are left."""
+    """A program that answers each request with the lines up to the next one's, and the last with
+    all that are left.
+    """
     first, second, *rest = [block.decode() for block in reply.blocks()]
     answers = {"1": first, "2": second, "3": "".join(rest)}
-    return stdio_client(StdioServerParameters(command=sys.executable, args=["-c", PROGRAM, json.dumps(answers)]))
+    return stdio_client(
+        StdioServerParameters(command=sys.executable, args=["-c", PROGRAM, json.dumps(answers)])
+    )
 
 
 async def called(server: Any, timeout_s: float) -> str:
@@ -54,7 +58,9 @@ async def called(server: Any, timeout_s: float) -> str:
 
 
 @table(("rule", "says", "reply", "gives"), FAULTS)
-def test_a_fault_does_to_the_sdk_what_its_rule_says(rule: str, says: str, reply: Reply, gives: str) -> None:
+def test_a_fault_does_to_the_sdk_what_its_rule_says(
+    rule: str, says: str, reply: Reply, gives: str
+) -> None:
     assert given(reply).startswith(gives)
 
 

@@ -1,4 +1,6 @@
-"""MCP over HTTP between client and server of the official SDK: recorded as tool calls, and played again."""
+"""MCP over HTTP between client and server of the official SDK: recorded as tool calls, and played
+again.
+"""
 
 from __future__ import annotations
 
@@ -37,12 +39,17 @@ def recording(tmp_path_factory: pytest.TempPathFactory) -> Recording:
     """A shopping tour in each mode, the second at a path that says nothing."""
     made = Recording(tmp_path_factory.mktemp("mcp") / "recorder.db")
     with serving_mcp(PATHS["legacy"]) as legacy, serving_mcp(PATHS["2026-07-28"]) as modern:
-        with serving(made.db, "--upstream", f"legacy={legacy}", "--upstream", f"modern={modern}") as serve:
+        with serving(
+            made.db, "--upstream", f"legacy={legacy}", "--upstream", f"modern={modern}"
+        ) as serve:
             made.got["legacy"] = asyncio.run(bought(f"{serve.base}/legacy/mcp", "legacy"))
-            made.got["2026-07-28"] = asyncio.run(bought(f"{serve.base}/modern/api/tools", "2026-07-28"))
+            made.got["2026-07-28"] = asyncio.run(
+                bought(f"{serve.base}/modern/api/tools", "2026-07-28")
+            )
             wait_until(
                 lambda: rows(
-                    made.db, "SELECT method FROM exchange_summary WHERE method = 'DELETE' AND status = 'completed'"
+                    made.db,
+                    "SELECT method FROM exchange_summary WHERE method = 'DELETE' AND status = 'completed'",
                 )
             )
     return made
@@ -56,27 +63,39 @@ def rows(db: Path, sql: str, **values: str) -> list[dict[str, Any]]:
 def session_of(recording: Recording, mode: str) -> str:
     """The session in which a tour is: the one name of all its exchanges."""
     upstream = "legacy" if mode == "legacy" else "modern"
-    [row] = rows(recording.db, f"SELECT DISTINCT session_name FROM exchange_summary WHERE provider = '{upstream}'")
+    [row] = rows(
+        recording.db,
+        f"SELECT DISTINCT session_name FROM exchange_summary WHERE provider = '{upstream}'",
+    )
     return str(row["session_name"])
 
 
 @pytest.mark.parametrize("mode", MODES)
 def test_tool_calls_of_the_log_are_those_of_the_client(recording: Recording, mode: str) -> None:
     found = rows(recording.db, CALLS, s=session_of(recording, mode))
-    assert [(row["name"], row["output"], bool(row["failed"])) for row in found] == recording.got[mode].calls
+    assert [(row["name"], row["output"], bool(row["failed"])) for row in found] == recording.got[
+        mode
+    ].calls
     assert {row["status"] for row in found} == {"completed"}
     assert all(row["latency_ns"] > 0 for row in found)
 
 
-def test_requests_without_mcp_sessions_are_one_session_of_their_server(recording: Recording) -> None:
+def test_requests_without_mcp_sessions_are_one_session_of_their_server(
+    recording: Recording,
+) -> None:
     assert session_of(recording, "2026-07-28") == "mcp-modern"
 
 
-def test_all_that_names_one_mcp_session_is_one_session_from_its_first_request_on(recording: Recording) -> None:
-    found = rows(recording.db, "SELECT api, method, status FROM exchange_summary WHERE provider = 'legacy'")
+def test_all_that_names_one_mcp_session_is_one_session_from_its_first_request_on(
+    recording: Recording,
+) -> None:
+    found = rows(
+        recording.db, "SELECT api, method, status FROM exchange_summary WHERE provider = 'legacy'"
+    )
     assert {row["api"] for row in found} == {"mcp"}
     assert {row["method"] for row in found} == {"POST", "GET", "DELETE"}
-    assert [row["method"] for row in found if row["status"] != "completed"] == ["POST"]  # the resource
+    # the resource
+    assert [row["method"] for row in found if row["status"] != "completed"] == ["POST"]
     assert session_of(recording, "legacy")
 
 
@@ -119,9 +138,14 @@ def test_the_transport_of_2024_is_read_as_mcp_while_its_stream_goes_on(tmp_path:
         got, first = asyncio.run(bought_at(f"{serve.base}/shop/sse"))
         assert first == "3"
         wait_until(
-            lambda: rows(db, "SELECT method FROM exchange_summary WHERE method = 'GET' AND status = 'completed'")
+            lambda: rows(
+                db,
+                "SELECT method FROM exchange_summary WHERE method = 'GET' AND status = 'completed'",
+            )
         )
-    assert {row["api"] for row in rows(db, "SELECT api FROM exchange_summary WHERE method = 'POST'")} == {"mcp"}
+    assert {
+        row["api"] for row in rows(db, "SELECT api FROM exchange_summary WHERE method = 'POST'")
+    } == {"mcp"}
     assert given(db) == got.calls
     assert ["set", ["items", 0, "output"], "3"] in asyncio.run(changes(db, 5))
     events = rows(db, "SELECT type FROM events WHERE kind = 'frame' ORDER BY pos LIMIT 2")
@@ -137,7 +161,9 @@ def test_a_client_with_new_ids_gets_the_recorded_answers(recording: Recording, m
         assert asyncio.run(bought(url, mode)) == recording.got[mode]
         call = {"name": "add", "arguments": {"a": 1, "b": 2}}
         if mode == "legacy":
-            asked = httpx.post(url, json={"jsonrpc": "2.0", "id": "x-1", "method": "tools/call", "params": call})
+            asked = httpx.post(
+                url, json={"jsonrpc": "2.0", "id": "x-1", "method": "tools/call", "params": call}
+            )
             assert '"id":"x-1"' in asked.text
 
 

@@ -1,4 +1,6 @@
-"""A recorder that several people use, as it runs: a token that is taken away, and where none is found."""
+"""A recorder that several people use, as it runs: a token that is taken away, and where none is
+found.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +15,21 @@ from tests.support.event_loop import on_uvloop
 from tests.support.logbook import entries
 from tests.support.proxy import OFFER, SWITCHED, Listener, get
 from tests.support.server import everywhere, run, serving
-from tests.support.sockets import STREAM_HEAD, Action, RawClient, ScriptedUpstream, Send, Stall, answer, chunked
+from tests.support.sockets import (
+    STREAM_HEAD,
+    Action,
+    RawClient,
+    ScriptedUpstream,
+    Send,
+    Stall,
+    answer,
+    chunked,
+)
 
 EVENT = b"data: 1\n\n"
 STREAM: list[Action] = [Send(STREAM_HEAD + chunked(EVENT)), Stall()]
-SESSION = "/anthropic/v1/sessions/sesn_1/events/stream"  # of an agent that a provider hosts: open for hours
+# of an agent that a provider hosts: open for hours
+SESSION = "/anthropic/v1/sessions/sesn_1/events/stream"
 
 REVOKED_S = 5.0
 
@@ -93,7 +105,9 @@ async def test_a_token_in_a_path_is_found_nowhere(tmp_path: Path) -> None:
     ann, bob = made(tokens, "ann"), made(tokens, "bob")
     async with ScriptedUpstream(answer(b"{}")) as upstream, Listener() as sockets:
         at = (*everywhere(upstream.base), "--upstream", f"live={sockets.base}", "--admin-port", "0")
-        with serving(db, "--tokens", str(tokens), *at, variables={"XDG_DATA_HOME": str(tmp_path / "data")}) as serve:
+        with serving(
+            db, "--tokens", str(tokens), *at, variables={"XDG_DATA_HOME": str(tmp_path / "data")}
+        ) as serve:
             answers = b""
             for target in TARGETS:
                 async with await RawClient.connect(serve.port) as client:
@@ -102,9 +116,12 @@ async def test_a_token_in_a_path_is_found_nowhere(tmp_path: Path) -> None:
             client, server = await talking(serve.port, f"/t/{bob}/live/v1/realtime", sockets)
             [admin] = re.findall(r"Metrics and health on (\S+)", serve.said)
             async with httpx.AsyncClient() as http:
-                answers += (await http.get(f"{admin}/metrics")).content + (await http.get(f"{admin}/healthz")).content
+                answers += (await http.get(f"{admin}/metrics")).content + (
+                    await http.get(f"{admin}/healthz")
+                ).content
             upstream_saw = b"".join(upstream.requests)
-            kept = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())  # with its journal
+            # with its journal
+            kept = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
             client.socket.close()
             server.socket.close()
         kept += b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())

@@ -1,4 +1,6 @@
-"""Credentials among the parameters of requests: sent through a live recorder, they are in no file and in no export."""
+"""Credentials among the parameters of requests: sent through a live recorder, they are in no file
+and in no export.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,8 @@ from tests.support.server import Serving, everywhere, run, serving, wait_until
 from tests.support.sockets import STREAM_HEAD, ScriptedUpstream, Send, answer
 
 READ = (
-    "I wrote \"authorization\": \"mine\", headers = {'X-Api-Key': 'mine'} and API_KEY = os.environ['KEY_1'] by myself."
+    "I wrote \"authorization\": \"mine\", headers = {'X-Api-Key': 'mine'} and API_KEY = "
+    "os.environ['KEY_1'] by myself."
 )
 CANARY = re.compile(rb"CANARY-[a-z-]+-\d{4}")
 FORMATS = ("jsonl", "cassette", "payloads", "har", "vcr", "html", "perfetto", "otlp-json", "chat")
@@ -37,14 +40,19 @@ PLACES: Mapping[str, tuple[str, Any]] = {
     "anthropic, a vault": ("/v1/vaults/vlt_1/credentials", {"description": READ}),
     "anthropic, a batch": ("/v1/messages/batches", {"description": READ}),
     "anthropic": ("/v1/messages", {"messages": [{"role": "user", "content": READ}]}),
-    "gemini": ("/v1beta/models/m:generateContent", {"contents": [{"role": "user", "parts": [{"text": READ}]}]}),
+    "gemini": (
+        "/v1beta/models/m:generateContent",
+        {"contents": [{"role": "user", "parts": [{"text": READ}]}]},
+    ),
     "interactions": ("/v1beta/interactions", {"input": READ}),
     "": ("/v1/responses", {"input": READ}),
 }
 
 
 def _request(name: str) -> tuple[str, bytes]:
-    """Return the target and the body of a request, its parameters before and behind what a model reads."""
+    """Return the target and the body of a request, its parameters before and behind what a model
+    reads.
+    """
     path, read = next(place for begins, place in PLACES.items() if name.startswith(begins))
     return path, json.dumps(
         {**REQUESTS[name], **read, "z": {"headers": {"X-Last": f"CANARY-last-{len(name):04}"}}}
@@ -54,12 +62,17 @@ def _request(name: str) -> tuple[str, bytes]:
 def _files(db: Path) -> dict[str, bytes]:
     """All that is beside the database, with what is compressed in it."""
     files = {path: path.read_bytes() for path in db.parent.rglob("*") if path.is_file()}
-    return {str(path.relative_to(db.parent)): b"\n".join([data, *inflated(data)]) for path, data in files.items()}
+    return {
+        str(path.relative_to(db.parent)): b"\n".join([data, *inflated(data)])
+        for path, data in files.items()
+    }
 
 
 def _left(written: Mapping[str, bytes]) -> dict[str, list[bytes]]:
     wide = {name: data.replace(b"\0", b"") for name, data in written.items()}
-    return {name: found for name, data in wide.items() if (found := sorted({*CANARY.findall(data)}))}
+    return {
+        name: found for name, data in wide.items() if (found := sorted({*CANARY.findall(data)}))
+    }
 
 
 def _exported(db: Path, home: Path) -> dict[str, bytes]:
@@ -67,7 +80,14 @@ def _exported(db: Path, home: Path) -> dict[str, bytes]:
     made = {}
     for session in sessions:
         for format in FORMATS:
-            ran = run(db, "export", session["session_id"], "--format", format, *(["--content"] * ("otlp" in format)))
+            ran = run(
+                db,
+                "export",
+                session["session_id"],
+                "--format",
+                format,
+                *(["--content"] * ("otlp" in format)),
+            )
             assert ran.code in (0, 3), ran.err  # 3: it has nothing of that format
             made[f"{session['session_id']} {format}"] = b"\n".join([ran.out, *inflated(ran.out)])
     assert run(db, "export", home / "parquet", "--format", "parquet", "--events").code == 0
@@ -77,7 +97,9 @@ def _exported(db: Path, home: Path) -> dict[str, bytes]:
 async def _send(serve: Serving, bodies: list[tuple[str, bytes]]) -> None:
     async with httpx.AsyncClient(timeout=60) as client:
         for path, body in bodies:
-            await client.post(f"{serve.base}{path}", content=body, headers={"content-type": "application/json"})
+            await client.post(
+                f"{serve.base}{path}", content=body, headers={"content-type": "application/json"}
+            )
 
 
 @pytest.mark.timeout(600)
@@ -110,7 +132,11 @@ def test_no_credential_of_a_parameter_is_in_any_file_or_export(tmp_path: Path) -
 
 def test_no_credential_of_a_message_over_websocket_is_in_any_file_or_export(tmp_path: Path) -> None:
     db = tmp_path / "data" / "recorder.db"
-    asked = {name: json.dumps({**REQUESTS[name], "instructions": READ}) for name in REQUESTS if "websocket" in name}
+    asked = {
+        name: json.dumps({**REQUESTS[name], "instructions": READ})
+        for name in REQUESTS
+        if "websocket" in name
+    }
     asked["session"] = json.dumps(REQUESTS["realtime"])
     got: list[str] = []
 
@@ -122,7 +148,10 @@ def test_no_credential_of_a_message_over_websocket_is_in_any_file_or_export(tmp_
         }
         connection.send(json.dumps(done))
 
-    with websocket_upstream(take) as base, serving(db, *everywhere(base.replace("ws://", "http://"))) as serve:
+    with (
+        websocket_upstream(take) as base,
+        serving(db, *everywhere(base.replace("ws://", "http://"))) as serve,
+    ):
         for path in ("/v1/responses", "/v1/realtime?model=m"):
             with connect(f"{serve.base.replace('http', 'ws', 1)}{path}") as client:
                 for message in asked.values():
@@ -146,7 +175,8 @@ def test_what_a_response_repeats_is_in_the_log_and_in_no_file_for_others(tmp_pat
     db = tmp_path / "data" / "recorder.db"
     done = {**ECHO, "type": "response.completed"}
     stream = b"".join(
-        b"event: %b\ndata: %b\n\n" % (each["type"].encode(), json.dumps(each).encode()) for each in (ECHO, done)
+        b"event: %b\ndata: %b\n\n" % (each["type"].encode(), json.dumps(each).encode())
+        for each in (ECHO, done)
     )
     document = answer(json.dumps(ECHO["response"]).encode(), b"Content-Type: application/json")
     body = json.dumps(REQUESTS["responses"]).encode()
@@ -162,7 +192,10 @@ def test_what_a_response_repeats_is_in_the_log_and_in_no_file_for_others(tmp_pat
     asyncio.run(play())
     with closing(sqlite3.connect(db)) as connection:
         frames = b"".join(
-            raw for (raw,) in connection.execute("SELECT raw FROM events WHERE kind = 'frame' ORDER BY pos")
+            raw
+            for (raw,) in connection.execute(
+                "SELECT raw FROM events WHERE kind = 'frame' ORDER BY pos"
+            )
         )
     assert frames == stream
     session = json.loads(run(db, "sessions", "--json").out)[0]["session_id"]

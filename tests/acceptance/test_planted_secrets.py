@@ -1,4 +1,5 @@
-"""Secrets of all shapes, planted in all places of requests and around responses: found in no file of a live recorder.
+"""Secrets of all shapes, planted in all places of requests and around responses: found in no file
+of a live recorder.
 
 The bodies of responses are kept as they come: nothing is planted there.
 """
@@ -65,7 +66,9 @@ CODINGS: dict[tuple[str, ...], Callable[[bytes], bytes]] = {
     ("gzip, br",): lambda body: brotli.compress(gzip.compress(body)),
     ("zstd", "gzip"): lambda body: gzip.compress(ZSTD(body)),
     ("aws-chunked,gzip",): gzip.compress,
-    ("aws-chunked",): lambda body: b"%x;chunk-signature=1\r\n%b\r\n0;chunk-signature=2\r\n\r\n" % (len(body), body),
+    ("aws-chunked",): lambda body: (
+        b"%x;chunk-signature=1\r\n%b\r\n0;chunk-signature=2\r\n\r\n" % (len(body), body)
+    ),
     ("compress",): gzip.compress,
     ("utf-8",): lambda body: body,
     ("br, gzip",): lambda body: brotli.compress(gzip.compress(body)),
@@ -88,9 +91,16 @@ class Planted(NamedTuple):
 
 
 def _request(
-    body: bytes = b'{"input":"this is not a secret"}', *headers: str, target: str = "/v1/responses", missing: int = 0
+    body: bytes = b'{"input":"this is not a secret"}',
+    *headers: str,
+    target: str = "/v1/responses",
+    missing: int = 0,
 ) -> bytes:
-    fixed = ["Host: localhost", "Content-Type: application/json", f"Content-Length: {len(body) + missing}"]
+    fixed = [
+        "Host: localhost",
+        "Content-Type: application/json",
+        f"Content-Length: {len(body) + missing}",
+    ]
     lines = [f"POST {target} HTTP/1.1", *fixed, "Connection: close", *headers, "", ""]
     return "\r\n".join(lines).encode() + body
 
@@ -98,10 +108,23 @@ def _request(
 def _in_body(secret: str) -> Iterator[tuple[str, bytes]]:
     for name, place in BODIES.items():
         yield f"body, {name}", _request(place(secret).encode())
-    form = f"grant=x&key={secret}&more={quote_plus(f'a={secret} b')}" if "\n" not in secret else f"key={secret}"
+    form = (
+        f"grant=x&key={secret}&more={quote_plus(f'a={secret} b')}"
+        if "\n" not in secret
+        else f"key={secret}"
+    )
     yield "body, form", _request(form.encode())
-    for field in ("signature", "encrypted_content", "thoughtSignature", "prompt_cache_key", "previous_response_id"):
-        yield f"body, {field}", _request(BODIES["value"](secret).replace('"key"', f'"{field}"').encode())
+    for field in (
+        "signature",
+        "encrypted_content",
+        "thoughtSignature",
+        "prompt_cache_key",
+        "previous_response_id",
+    ):
+        yield (
+            f"body, {field}",
+            _request(BODIES["value"](secret).replace('"key"', f'"{field}"').encode()),
+        )
     for codings, coded in CODINGS.items():
         said = [f"Content-Encoding: {coding}" for coding in codings]
         yield f"body, coded {codings}", _request(coded(BODIES["in text"](secret).encode()), *said)
@@ -110,21 +133,33 @@ def _in_body(secret: str) -> Iterator[tuple[str, bytes]]:
 def _cut(secret: str) -> Iterator[tuple[str, bytes]]:
     cut = f'{{"key":"{secret}'.encode()
     yield "body, broken off", _request(cut, missing=100)
-    yield "body, coded and broken off", _request(gzip.compress(cut)[:-4], "Content-Encoding: gzip", missing=100)
+    yield (
+        "body, coded and broken off",
+        _request(gzip.compress(cut)[:-4], "Content-Encoding: gzip", missing=100),
+    )
 
 
 def _in_head(secret: str) -> Iterator[tuple[str, bytes]]:
     for name, place in TARGETS.items():
-        for coding, coded in (("plain", secret), ("in codes", "".join(f"%{byte:02X}" for byte in secret.encode()))):
+        for coding, coded in (
+            ("plain", secret),
+            ("in codes", "".join(f"%{byte:02X}" for byte in secret.encode())),
+        ):
             yield f"target, {name}, {coding}", _request(target=place.format(*[coded] * 2))
     for name in HEADERS:
         yield f"header {name}", _request(b"{}", f"{name}: a {secret}")
     yield "name of a header", _request(b"{}", f"{secret}: 1")
-    yield "turn metadata", _request(b"{}", f'X-Codex-Turn-Metadata: {{"turn_id":"{secret}","session_id":"{secret}"}}')
+    yield (
+        "turn metadata",
+        _request(b"{}", f'X-Codex-Turn-Metadata: {{"turn_id":"{secret}","session_id":"{secret}"}}'),
+    )
     for again in ("", " again"):
         yield f"session in a header{again}", _request(b"{}", f"X-Recorder-Session: {secret}")
         yield f"session in the path{again}", _request(target=f"/s/{quote(secret)}/v1/responses")
-        yield f"session in the path, in a name{again}", _request(target=f"/s/of%20{secret}/v1/responses")
+        yield (
+            f"session in the path, in a name{again}",
+            _request(target=f"/s/of%20{secret}/v1/responses"),
+        )
 
 
 def planted(*, shapes: int) -> list[Planted]:
@@ -158,18 +193,26 @@ class Search:
     def __init__(self, all_planted: list[Planted]) -> None:
         self._cores = {each.where: _cores(each.secret) for each in all_planted}
         self._coded = {
-            each.where: each.request.partition(b"\r\n\r\n")[2][12:48] for each in all_planted if each.is_coded
+            each.where: each.request.partition(b"\r\n\r\n")[2][12:48]
+            for each in all_planted
+            if each.is_coded
         }
 
     def plainly(self, data: bytes) -> list[str]:
         return [
-            *(where for where, cores in self._cores.items() if any(core.encode() in data for core in cores)),
+            *(
+                where
+                for where, cores in self._cores.items()
+                if any(core.encode() in data for core in cores)
+            ),
             *(where for where, coded in self._coded.items() if coded in data),
         ]
 
     def thoroughly(self, data: bytes) -> list[str]:
         """In escapes, base64, percent codes and hex too, and in what is compressed."""
-        plain = re.sub(rb"\\+u00([0-9a-fA-F]{2})", lambda match: bytes.fromhex(match[1].decode()), data)
+        plain = re.sub(
+            rb"\\+u00([0-9a-fA-F]{2})", lambda match: bytes.fromhex(match[1].decode()), data
+        )
         lower = b"\n".join([data, plain, *inflated(data)]).lower()
         return [
             *self.plainly(data),
@@ -201,7 +244,9 @@ async def _send(serve: Serving, each: Planted) -> None:
     async with await RawClient.connect(serve.port) as client:
         await client.send(each.request)
         if not each.is_whole:
-            await eventually(lambda: any(each.request[-20:] in data for data in _files(serve).values()), IN_LOG_S)
+            await eventually(
+                lambda: any(each.request[-20:] in data for data in _files(serve).values()), IN_LOG_S
+            )
             return
         with contextlib.suppress(ConnectionResetError):
             while await client.read():
@@ -210,11 +255,15 @@ async def _send(serve: Serving, each: Planted) -> None:
 
 def _ended(db: Path) -> int:
     with contextlib.closing(sqlite3.connect(f"{db.as_uri()}?mode=ro", uri=True)) as connection:
-        return int(connection.execute("SELECT count(*) FROM events WHERE kind = 'end'").fetchone()[0])
+        return int(
+            connection.execute("SELECT count(*) FROM events WHERE kind = 'end'").fetchone()[0]
+        )
 
 
 async def _plant_and_look(db: Path, all_planted: list[Planted]) -> float:
-    """Returns how long, behind the moment in which all was in the log, something was still to be found."""
+    """Returns how long, behind the moment in which all was in the log, something was still to be
+    found.
+    """
     answering = [name for name in SECRETS if "\n" not in SECRETS[name]]
     said = {f"response {name}": secrets_of(100_000)[name] for name in answering}
     asked = {f"request of a stream {name}": secrets_of(200_000)[name] for name in list(SECRETS)[:6]}
@@ -223,7 +272,9 @@ async def _plant_and_look(db: Path, all_planted: list[Planted]) -> float:
     start = STREAM_HEAD + chunked(b"data: " + MARKER + b"\n\n")
     async with (
         ScriptedUpstream(answer(b"{}")) as upstream,
-        ScriptedUpstream(*([Send(_around_a_response(secret))] for secret in said.values())) as telling,
+        ScriptedUpstream(
+            *([Send(_around_a_response(secret))] for secret in said.values())
+        ) as telling,
         ScriptedUpstream([Send(start), Stall(), Send(LAST_CHUNK)]) as endless,
         contextlib.AsyncExitStack() as streams,
     ):
@@ -252,13 +303,17 @@ async def _plant_and_look(db: Path, all_planted: list[Planted]) -> float:
                 files = _files(serve)
                 found = {name: search.thoroughly(data) for name, data in files.items()}
                 assert {name: where for name, where in found.items() if where} == {}, when
-                assert any(MARKER in data for name, data in files.items() if name.startswith("recorder.db"))
+                assert any(
+                    MARKER in data for name, data in files.items() if name.startswith("recorder.db")
+                )
                 assert any(name.endswith(".seg") for name in files) or when == "at its end"
                 if when == "while it runs":
                     serve.stop()
         passed_on = b"".join([*upstream.requests, *endless.requests])
     sent = set(search.thoroughly(passed_on))
-    passed = {each.where for each in all_planted if each.is_whole and not each.where.startswith("session")}
+    passed = {
+        each.where for each in all_planted if each.is_whole and not each.where.startswith("session")
+    }
     assert sent >= passed | asked.keys(), "they were not even sent"
     return took_s
 
@@ -268,9 +323,15 @@ def _assert_the_rest_is_there(db: Path) -> None:
     assert run(db, "verify").code == 0
     for command in (("sessions", "--json"), ("export", "latest", "--format", "jsonl")):
         assert run(db, *command).code == 0
-    with_marker = [entry for entry in entries(db) if entry.request_body == b'{"input":"this is not a secret"}']
+    with_marker = [
+        entry for entry in entries(db) if entry.request_body == b'{"input":"this is not a secret"}'
+    ]
     assert len(with_marker) > 20
-    named = [entry.session for entry in entries(db) if re.search("REDACTED-[a-z-]+-[0-9a-f]{6}", entry.session)]
+    named = [
+        entry.session
+        for entry in entries(db)
+        if re.search("REDACTED-[a-z-]+-[0-9a-f]{6}", entry.session)
+    ]
     assert len(set(named)) > 5
 
 
@@ -284,7 +345,10 @@ def test_planted_secrets_are_found_in_no_file(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.timed
 def test_many_shapes_in_each_place_are_gone_as_soon_as_it_is_promised(tmp_path: Path) -> None:
-    """E1. Some seven hundred secrets; the search for all of their forms grows with the square of that."""
+    """E1.
+
+    Some seven hundred secrets; the search for all of their forms grows with the square of that.
+    """
     promised = "Within five more seconds the body in the journal is overwritten"
     assert promised in " ".join((ROOT / "docs" / "log.md").read_text().split())
     db = tmp_path / "data" / "recorder.db"

@@ -1,4 +1,6 @@
-"""A team on one PostgreSQL: what clients got is in the log, whole and once, whatever the server does meanwhile."""
+"""A team on one PostgreSQL: what clients got is in the log, whole and once, whatever the server
+does meanwhile.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,17 @@ from tests.support import scripts
 from tests.support.event_loop import on_uvloop
 from tests.support.logbook import asking, assert_chained, entries
 from tests.support.postgres import MISSING, Cluster, conninfo, programs
-from tests.support.scripts import Action, Chunk, End, ReadAll, Received, Sleep, Upstream, ask, body_of
+from tests.support.scripts import (
+    Action,
+    Chunk,
+    End,
+    ReadAll,
+    Received,
+    Sleep,
+    Upstream,
+    ask,
+    body_of,
+)
 from tests.support.server import Serving, everywhere, run, serving
 
 RECORDERS, STREAMS = 4, 200
@@ -45,7 +57,10 @@ def usage_of(id: str) -> Usage:
 
 
 def _event(type: str, **fields: Any) -> bytes:
-    return b"event: %b\ndata: %b\n\n" % (type.encode(), msgspec.json.encode({"type": type, **fields}))
+    return b"event: %b\ndata: %b\n\n" % (
+        type.encode(),
+        msgspec.json.encode({"type": type, **fields}),
+    )
 
 
 def _frames(id: str, texts: Sequence[str], usage: Usage) -> list[bytes]:
@@ -74,7 +89,9 @@ def script_of(id: str) -> list[Action]:
 
 
 async def trouble(cluster: Cluster) -> None:
-    """What happens to the server: connections end, it crashes and is away, it is restarted in order."""
+    """What happens to the server: connections end, it crashes and is away, it is restarted in
+    order.
+    """
     await asyncio.sleep(2)
     for _ in range(3):
         await asyncio.to_thread(end_connections, cluster.url)
@@ -87,8 +104,12 @@ async def trouble(cluster: Cluster) -> None:
     await asyncio.to_thread(cluster.start)
 
 
-async def record(cluster: Cluster, upstream: Upstream, folder: Path) -> tuple[list[Received], list[Serving]]:
-    """Recorders on machines of their own, and clients of all of them at once; then each machine recovers."""
+async def record(
+    cluster: Cluster, upstream: Upstream, folder: Path
+) -> tuple[list[Received], list[Serving]]:
+    """Recorders on machines of their own, and clients of all of them at once; then each machine
+    recovers.
+    """
     serves, db = list[Serving](), conninfo(cluster.url)
     homes = [folder / f"machine-{number}" for number in range(RECORDERS)]
     with contextlib.ExitStack() as stack:
@@ -123,8 +144,12 @@ def assert_verified(url: URL) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 @on_uvloop
-async def test_four_recorders_lose_nothing_of_200_streams_while_the_server_restarts(tmp_path: Path) -> None:
-    """Every byte is there, once, in order; all verifies; the sums of usage are those of the upstream's ledger."""
+async def test_four_recorders_lose_nothing_of_200_streams_while_the_server_restarts(
+    tmp_path: Path,
+) -> None:
+    """Every byte is there, once, in order; all verifies; the sums of usage are those of the
+    upstream's ledger.
+    """
     folder = programs()
     if folder is None:
         pytest.skip(MISSING)
@@ -139,14 +164,25 @@ async def test_four_recorders_lose_nothing_of_200_streams_while_the_server_resta
         assert set(upstream.requests.values()) == {1}
         report = scripts.check(url, received, bodies.__getitem__)
         assert (report.findings, report.gap_bytes, report.exchanges) == ([], 0, STREAMS)
-        assert (report.outcomes, report.stored_bytes) == ({"eof": STREAMS}, sum(map(len, bodies.values())))
+        assert (report.outcomes, report.stored_bytes) == (
+            {"eof": STREAMS},
+            sum(map(len, bodies.values())),
+        )
         assert_verified(url)
         with asking(url) as look:
-            sums = look("SELECT sum(input_tokens), sum(output_tokens), count(*), max(partial) FROM p_usage_v1")
-            left = look("SELECT (SELECT count(*) FROM dead_letters), (SELECT count(*) FROM ingest_offsets)")
+            sums = look(
+                "SELECT sum(input_tokens), sum(output_tokens), count(*), max(partial) FROM p_usage_v1"
+            )
+            left = look(
+                "SELECT (SELECT count(*) FROM dead_letters), (SELECT count(*) FROM ingest_offsets)"
+            )
         ledger = [usage_of(id) for id in bodies]
-        assert sums == [(sum(each.input for each in ledger), sum(each.output for each in ledger), STREAMS, 0)]
+        assert sums == [
+            (sum(each.input for each in ledger), sum(each.output for each in ledger), STREAMS, 0)
+        ]
         assert left == [(0, 0)]
         assert all("Traceback" not in serve.said for serve in serves)
-        waits = re.findall(r"still waiting for .*|acquired .* after .*", (Path(directory) / "log").read_text())
+        waits = re.findall(
+            r"still waiting for .*|acquired .* after .*", (Path(directory) / "log").read_text()
+        )
         assert waits == [], "no recorder waits for another"

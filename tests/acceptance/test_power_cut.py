@@ -1,8 +1,9 @@
-"""B3, a power cut: what was acknowledged is there, the log is a beginning of what it was, and recovery goes on from it.
+"""B3, a power cut: what was acknowledged is there, the log is a beginning of what it was, and
+recovery goes on from it.
 
-The real journal, store and ingester record onto a drive that forgets what was not synced (`tests.support.disk_faults`).
-Its images are opened as a user would open them after the lights are on again. Each rule is broken on purpose, too:
-then the same look must find it.
+The real journal, store and ingester record onto a drive that forgets what was not synced
+(`tests.support.disk_faults`). Its images are opened as a user would open them after the lights are
+on again. Each rule is broken on purpose, too: then the same look must find it.
 """
 
 from __future__ import annotations
@@ -65,7 +66,9 @@ _STATE = (
 
 @pytest.fixture(autouse=True)
 def recording(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    """Several checkpoints in each; what is in the log is overwritten; what recovery says of images nobody reads."""
+    """Several checkpoints in each; what is in the log is overwritten; what recovery says of images
+    nobody reads.
+    """
     monkeypatch.setattr(sqlite_writer, "WAL_BYTES", 100_000)
     monkeypatch.setattr(scrub, "SCRUB_S", 0)
     caplog.set_level(logging.CRITICAL)
@@ -75,7 +78,9 @@ def recording(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture)
 def ram(tmp_path: Path) -> Iterator[Path]:
     """A directory in memory where there is one: an image is written, opened and thrown away."""
     shared = Path("/dev/shm")
-    with tempfile.TemporaryDirectory(dir=shared if os.access(shared, os.W_OK) else tmp_path) as directory:
+    with tempfile.TemporaryDirectory(
+        dir=shared if os.access(shared, os.W_OK) else tmp_path
+    ) as directory:
         yield Path(directory)
 
 
@@ -84,10 +89,13 @@ class Story:
     """A recording, and what had been promised when."""
 
     drive: Drive
-    states: list[tuple[int, State]] = field(default_factory=list)  # acknowledged: the moment, and what the log was
+    # acknowledged: the moment, and what the log was
+    states: list[tuple[int, State]] = field(default_factory=list)
     sent: dict[str, bytes] = field(default_factory=dict)  # by the id of the exchange
-    written: list[tuple[int, str, int]] = field(default_factory=list)  # the journal had so many bytes of a response
-    seen: list[tuple[int, str, int]] = field(default_factory=list)  # the client had, in durability `strict`
+    # the journal had so many bytes of a response
+    written: list[tuple[int, str, int]] = field(default_factory=list)
+    # the client had, in durability `strict`
+    seen: list[tuple[int, str, int]] = field(default_factory=list)
 
     def acknowledged(self, moment: int) -> int:
         """How many commits had returned."""
@@ -108,7 +116,9 @@ class Watched(Store):
             checkpoint(writer)
 
         self._writer.close()
-        self._writer = type("Writer", (SqliteWriter,), {"_checkpoint": noted})(database_path(self.url), 5.0)
+        self._writer = type("Writer", (SqliteWriter,), {"_checkpoint": noted})(
+            database_path(self.url), 5.0
+        )
         self._appender = EventAppender(self._writer)
 
     @contextmanager
@@ -132,7 +142,9 @@ Follow = Callable[[Story, Path, Store, str, random.Random], None]
 
 
 def record(base: Path, dice: random.Random, follow: Follow) -> Story:
-    """Two recorders after another: interleaved streams, checkpoints, segments finished, dropped and carried over."""
+    """Two recorders after another: interleaved streams, checkpoints, segments finished, dropped and
+    carried over.
+    """
     story = Story(Drive(base))
     watched = type("Watched", (Watched,), {"story": story})
     with on_disk(base, story.drive):
@@ -144,7 +156,12 @@ def record(base: Path, dice: random.Random, follow: Follow) -> Story:
 
 
 def in_mode_journal(
-    story: Story, root: Path, store: Store, name: str, dice: random.Random, kind: type[Ingester] = Ingester
+    story: Story,
+    root: Path,
+    store: Store,
+    name: str,
+    dice: random.Random,
+    kind: type[Ingester] = Ingester,
 ) -> None:
     """Streams that are written to the journal as they come, and an ingester now and then."""
     journal = Journal(root, name, segment_bytes=SEGMENT_BYTES, writev=os.writev)
@@ -152,7 +169,9 @@ def in_mode_journal(
     left: list[tuple[Exchange, list[bytes]]] = []
     for number in range(24):
         while len(left) < 3:
-            left.append((Exchange(journal, question(dice)), chunks_of(dice, 2 if number % 3 else 40)))
+            left.append(
+                (Exchange(journal, question(dice)), chunks_of(dice, 2 if number % 3 else 40))
+            )
             story.sent[left[-1][0].id] = b"".join(left[-1][1])
         for _ in range(dice.randrange(1, 30)):
             exchange, chunks = dice.choice(left)
@@ -181,7 +200,12 @@ class Answering:
 
 
 def in_mode_strict(
-    story: Story, root: Path, store: Store, name: str, dice: random.Random, kind: type[Journal] = Journal
+    story: Story,
+    root: Path,
+    store: Store,
+    name: str,
+    dice: random.Random,
+    kind: type[Journal] = Journal,
 ) -> None:
     """Clients behind the transports as `recorder serve` wires them."""
     journal = kind(root, name, segment_bytes=SEGMENT_BYTES, writev=os.writev, durable=True)
@@ -189,13 +213,17 @@ def in_mode_strict(
 
     answering = Answering()
     ids: list[str] = []  # for the exchange that begins next, and its session
-    strict = DurableTransport(RecordingTransport(answering, journal, make_id=lambda: ids.pop()), journal)
+    strict = DurableTransport(
+        RecordingTransport(answering, journal, make_id=lambda: ids.pop()), journal
+    )
 
     async def client(count: int) -> None:
         chunks, had, name = chunks_of(dice, count), 0, new_id()
         story.sent[name] = b"".join(chunks)
         ids[:], answering.chunks = [new_id(), name], chunks
-        response = await strict.handle_async_request(request_for("POST", "http://h/v1/x", content=question(dice)))
+        response = await strict.handle_async_request(
+            request_for("POST", "http://h/v1/x", content=question(dice))
+        )
         async for chunk in response.stream:
             had += len(chunk)
             story.seen.append((story.drive.moment(), name, had))
@@ -225,7 +253,10 @@ def question(dice: random.Random) -> bytes:
 
 def chunks_of(dice: random.Random, count: int) -> list[bytes]:
     """Chunks that cut frames anywhere, and in which no place is like another."""
-    frames = [b'data: {"pad":"%b"}\n\n' % dice.randbytes(dice.randrange(150)).hex().encode() for _ in range(count)]
+    frames = [
+        b'data: {"pad":"%b"}\n\n' % dice.randbytes(dice.randrange(150)).hex().encode()
+        for _ in range(count)
+    ]
     data = b"".join(frames) + COMPLETED
     cuts = sorted(dice.randrange(len(data)) for _ in range(count))
     return [data[start:end] for start, end in zip([0, *cuts], [*cuts, len(data)], strict=True)]
@@ -260,7 +291,9 @@ def examine(story: Story, image: Image, where: Path, findings: Findings) -> None
     try:
         _recovered(story, image, where / "recovered")
     except Exception as error:
-        findings.note(str(error).partition("\n")[0] or type(error).__name__, image.moment, repr(error))
+        findings.note(
+            str(error).partition("\n")[0] or type(error).__name__, image.moment, repr(error)
+        )
 
 
 def _as_it_is(story: Story, path: Path, acknowledged: int) -> tuple[str, object] | None:
@@ -270,13 +303,21 @@ def _as_it_is(story: Story, path: Path, acknowledged: int) -> tuple[str, object]
         said = connection.execute("PRAGMA integrity_check").fetchone()[0]
         if said != "ok":
             return CORRUPT, said
-        if not connection.execute("SELECT count(*) FROM sqlite_master WHERE name = 'p_timing_v1'").fetchone()[0]:
+        if not connection.execute(
+            "SELECT count(*) FROM sqlite_master WHERE name = 'p_timing_v1'"
+        ).fetchone()[0]:
             return (LOST, "no schema") if acknowledged else None
     state = read_state(path)
     known = [each for _, each in story.states]
-    if state in known[max(0, acknowledged - 1) : acknowledged + 1] or not (acknowledged or any(state)):
+    if state in known[max(0, acknowledged - 1) : acknowledged + 1] or not (
+        acknowledged or any(state)
+    ):
         return None  # what was acknowledged, and perhaps the commit that was under way
-    return (LOST, "acknowledged commits") if state in known or not any(state) else (TORN, "no beginning of the log")
+    return (
+        (LOST, "acknowledged commits")
+        if state in known or not any(state)
+        else (TORN, "no beginning of the log")
+    )
 
 
 def _recovered(story: Story, image: Image, where: Path) -> None:
@@ -290,24 +331,32 @@ def _recovered(story: Story, image: Image, where: Path) -> None:
         assert_told_as_it_was(entry, story.sent[exchange_id])
         assert_asked_as_it_was(entry)
     for what, held in (("seen", story.seen), ("kept", story.written if image.kept_all else [])):
-        for exchange_id, size in {name: size for at, name, size in held if at <= image.moment}.items():
+        for exchange_id, size in {
+            name: size for at, name, size in held if at <= image.moment
+        }.items():
             assert exchange_id in found, f"{what}, and not even its exchange is in the log"
             body = pieces(found[exchange_id])[0]
             assert len(body) >= size, f"{what}, and not in the log"
 
 
 def assert_asked_as_it_was(entry: Entry) -> None:
-    """The request is whole, or says that it is not; and what was overwritten in the journal the log has."""
+    """The request is whole, or says that it is not; and what was overwritten in the journal the log
+    has.
+    """
     record, *parts = (event.raw for event in entry.events if event.kind == "request")
     asked = msgspec.json.decode(record, type=RequestRecord)
-    assert not asked.complete or b"".join(parts).endswith(b'"}'), "half a request, and nothing says so"
+    assert not asked.complete or b"".join(parts).endswith(b'"}'), (
+        "half a request, and nothing says so"
+    )
     assert not any(b"overwritten" in event.raw for event in entry.events if event.kind == "gap"), (
         "overwritten too early"
     )
 
 
 def assert_told_as_it_was(entry: Entry, sent: bytes) -> None:
-    """A beginning, or pieces in order with a gap between any two; and what is not the whole says so."""
+    """A beginning, or pieces in order with a gap between any two; and what is not the whole says
+    so.
+    """
     assert entry.end, "it has no end"
     at = 0
     for number, piece in enumerate(pieces(entry)):
@@ -315,7 +364,9 @@ def assert_told_as_it_was(entry: Entry, sent: bytes) -> None:
         assert found == at or (number and found > at), "a hole without a gap, or bytes twice"
         at = found + len(piece)
     if at < len(sent):
-        assert not entry.end["lossless"] or entry.end["status"] != "completed", "it calls itself whole"
+        assert not entry.end["lossless"] or entry.end["status"] != "completed", (
+            "it calls itself whole"
+        )
 
 
 def pieces(entry: Entry) -> list[bytes]:
@@ -329,12 +380,16 @@ def pieces(entry: Entry) -> list[bytes]:
     return found
 
 
-def cut_power(ram: Path, count: int, seed: int, follow: Follow = in_mode_journal, per_story: int = 200) -> Findings:
+def cut_power(
+    ram: Path, count: int, seed: int, follow: Follow = in_mode_journal, per_story: int = 200
+) -> Findings:
     dice, findings = random.Random(seed), Findings()
     while findings.images < count:
         with tempfile.TemporaryDirectory(dir=ram) as base:
             story = record(Path(base), dice, follow)
-        moments = sorted(dice.sample(range(story.drive.moment()), min(per_story, count - findings.images)))
+        moments = sorted(
+            dice.sample(range(story.drive.moment()), min(per_story, count - findings.images))
+        )
         for image in crashes(story.drive, moments, dice):
             with tempfile.TemporaryDirectory(dir=ram) as where:
                 examine(story, image, Path(where), findings)
@@ -344,18 +399,29 @@ def cut_power(ram: Path, count: int, seed: int, follow: Follow = in_mode_journal
 def test_what_was_acknowledged_survives_a_power_cut(ram: Path, seed: int) -> None:
     """B3, a sample."""
     found = cut_power(ram, 50, seed=seed)
-    assert (found.images, found.counted[LOST], found.counted[CORRUPT], found.counted[TORN]) == (50, 0, 0, 0)
+    assert (found.images, found.counted[LOST], found.counted[CORRUPT], found.counted[TORN]) == (
+        50,
+        0,
+        0,
+        0,
+    )
 
 
 @pytest.mark.slow
-def test_a_power_cut_loses_nothing_acknowledged_and_recovery_completes_the_log(ram: Path, seed: int) -> None:
-    """B3: no commit lost, no file corrupt; what the journal still has is told, all else is marked, all is ended."""
+def test_a_power_cut_loses_nothing_acknowledged_and_recovery_completes_the_log(
+    ram: Path, seed: int
+) -> None:
+    """B3: no commit lost, no file corrupt; what the journal still has is told, all else is marked,
+    all is ended.
+    """
     found = cut_power(ram, IMAGES, seed=seed)
     assert (found.images, found.counted) == (IMAGES, {}), found.examples
 
 
 @pytest.mark.slow
-def test_in_mode_strict_a_power_cut_loses_nothing_that_a_client_has_seen(ram: Path, seed: int) -> None:
+def test_in_mode_strict_a_power_cut_loses_nothing_that_a_client_has_seen(
+    ram: Path, seed: int
+) -> None:
     """B3, durability `strict`: `DurableTransport` and `Journal.sync`."""
     found = cut_power(ram, IMAGES, seed=seed, follow=in_mode_strict)
     assert (found.images, found.counted) == (IMAGES, {}), found.examples
@@ -365,7 +431,9 @@ def test_in_mode_strict_a_power_cut_loses_nothing_that_a_client_has_seen(ram: Pa
 
 
 @pytest.mark.slow
-def test_commits_that_are_not_synced_are_seen_to_be_lost(ram: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_commits_that_are_not_synced_are_seen_to_be_lost(
+    ram: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """B3 broken: `synchronous=NORMAL` loses what was acknowledged, and never corrupts."""
     monkeypatch.setattr(sqlite_writer, "WRITER", {**WRITER, "synchronous": 1})
     found = cut_power(ram, 400, seed=1)
@@ -374,7 +442,9 @@ def test_commits_that_are_not_synced_are_seen_to_be_lost(ram: Path, monkeypatch:
 
 
 @pytest.mark.slow
-def test_a_file_that_is_never_synced_is_seen_to_be_corrupt(ram: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_is_never_synced_is_seen_to_be_corrupt(
+    ram: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """B3 broken: `synchronous=OFF`."""
     monkeypatch.setattr(sqlite_writer, "WRITER", {**WRITER, "synchronous": 0})
     monkeypatch.setattr(sqlite_schema, "MIGRATION", {**MIGRATION, "synchronous": 0})
@@ -393,7 +463,8 @@ class OffsetFirst(Ingester):
 
 class OffsetLast(Ingester):
     def _write(self, batch: Batch, place: Position | None) -> None:
-        super()._write(batch, self._records.place)  # where it was: a recorder without any place is none
+        # where it was: a recorder without any place is none
+        super()._write(batch, self._records.place)
         super()._write(Batch(), place)
 
 
@@ -415,7 +486,9 @@ def test_a_place_in_the_journal_that_lags_behind_the_log_does_no_harm(ram: Path)
 def test_bodies_overwritten_before_their_marks_are_synced_are_seen_to_lose_what_clients_saw(
     ram: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """B3 broken, durability `strict`: of a record half overwritten, and all behind it, nothing can be read."""
+    """B3 broken, durability `strict`: of a record half overwritten, and all behind it, nothing can
+    be read.
+    """
     monkeypatch.setattr(scrub, "to_disk", lambda fd: None)
     found = cut_power(ram, 400, seed=1, follow=in_mode_strict)
     assert sum(count for what, count in found.counted.items() if what.startswith("seen, ")) > 5
@@ -439,7 +512,9 @@ def test_the_newest_sqlite_reads_the_same_from_every_image(ram: Path) -> None:
     with tempfile.TemporaryDirectory(dir=ram) as base:
         story = record(Path(base), dice, in_mode_journal)
     after_the_first, read = story.states[1][0], 0
-    for image in crashes(story.drive, dice.sample(range(after_the_first, story.drive.moment()), 200), dice):
+    for image in crashes(
+        story.drive, dice.sample(range(after_the_first, story.drive.moment()), 200), dice
+    ):
         counts = []
         for number, connect in enumerate((sqlite3.connect, apsw.Connection)):
             where = ram / f"{image.moment}-{number}"

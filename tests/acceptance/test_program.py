@@ -1,4 +1,6 @@
-"""`recorder.program`: processes that the recorder starts run its own modules, wherever it was started."""
+"""`recorder.program`: processes that the recorder starts run its own modules, wherever it was
+started.
+"""
 
 from __future__ import annotations
 

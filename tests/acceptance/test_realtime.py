@@ -1,4 +1,6 @@
-"""Realtime and Gemini Live through the recorder: an SDK and a raw client notice nothing, the log has their turns."""
+"""Realtime and Gemini Live through the recorder: an SDK and a raw client notice nothing, the log
+has their turns.
+"""
 
 from __future__ import annotations
 
@@ -26,19 +28,30 @@ Script = Callable[[ServerConnection, dict[str, Any]], None]
 def realtime(connection: ServerConnection, asked: dict[str, Any]) -> None:
     """Answer a `response.create` with a piece of audio, and nothing else with anything."""
     if asked["type"] == "response.create":
-        delta = {"type": "response.output_audio.delta", "event_id": "event_2", "response_id": "resp_1", "delta": AUDIO}
+        delta = {
+            "type": "response.output_audio.delta",
+            "event_id": "event_2",
+            "response_id": "resp_1",
+            "delta": AUDIO,
+        }
         done = {
             "type": "response.done",
             "event_id": "event_3",
             "response": {"id": "resp_1", "object": "realtime.response"},
         }
-        for event in ({"type": "response.created", "event_id": "event_1", "response": {"id": "resp_1"}}, delta, done):
+        for event in (
+            {"type": "response.created", "event_id": "event_1", "response": {"id": "resp_1"}},
+            delta,
+            done,
+        ):
             connection.send(json.dumps(event))
 
 
 def live(connection: ServerConnection, asked: dict[str, Any]) -> None:
     """Answer as Gemini does: JSON in binary messages."""
-    answer = {"setupComplete": {}} if "setup" in asked else {"serverContent": {"turnComplete": True}}
+    answer = (
+        {"setupComplete": {}} if "setup" in asked else {"serverContent": {"turnComplete": True}}
+    )
     connection.send(json.dumps(answer).encode())
 
 
@@ -57,7 +70,9 @@ def recorder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
     """A recorder before both upstreams; each test has a session of its own."""
     db = tmp_path_factory.mktemp("realtime") / "recorder.db"
     with upstream(realtime) as openai, upstream(live) as gemini:
-        with serving(db, "--upstream", f"openai={openai}", "--upstream", f"gemini={gemini}") as serve:
+        with serving(
+            db, "--upstream", f"openai={openai}", "--upstream", f"gemini={gemini}"
+        ) as serve:
             yield serve
 
 
@@ -103,7 +118,8 @@ def converse(base: str) -> list[str]:
 ANSWERED = ["response.created", "response.output_audio.delta", "response.done"]
 
 
-@pytest.mark.filterwarnings("ignore:connect.. must be used as a context manager")  # by openai 3.52, to websockets 17
+# by openai 3.52, to websockets 17
+@pytest.mark.filterwarnings("ignore:connect.. must be used as a context manager")
 def test_realtime_of_openai_python_is_recorded_as_a_turn(recorder: Serving) -> None:
     assert converse(f"{recorder.base}/s/messages/v1") == ANSWERED
     connection, turn = ended(recorder, "messages")
@@ -113,12 +129,19 @@ def test_realtime_of_openai_python_is_recorded_as_a_turn(recorder: Serving) -> N
     assert [each["type"] for each in payloads(turn, "frame")] == ANSWERED
     assert payloads(turn, "frame")[1]["delta"] == AUDIO
     assert [each["type"] for each in payloads(connection, "sent")] == ["session.update"]
-    assert [each["type"] for each in payloads(turn, "sent")] == ["input_audio_buffer.append", "response.create"]
-    assert not any(b"sk-secret" in event.raw for entry in (connection, turn) for event in entry.events)
+    assert [each["type"] for each in payloads(turn, "sent")] == [
+        "input_audio_buffer.append",
+        "response.create",
+    ]
+    assert not any(
+        b"sk-secret" in event.raw for entry in (connection, turn) for event in entry.events
+    )
 
 
 @pytest.mark.parametrize("compression", [None, "deflate"])
-def test_gemini_live_is_recorded_as_a_turn_of_binary_messages(recorder: Serving, compression: str | None) -> None:
+def test_gemini_live_is_recorded_as_a_turn_of_binary_messages(
+    recorder: Serving, compression: str | None
+) -> None:
     session = f"live-{compression}"
     address = f"{recorder.base.replace('http', 'ws', 1)}/s/{session}{LIVE}?key=sk-secret"
     with connect(address, compression=compression) as connection:

@@ -1,4 +1,5 @@
-"""B4, a crash of recovery: `recorder db recover` is killed at each of its first steps, and the next one completes it.
+"""B4, a crash of recovery: `recorder db recover` is killed at each of its first steps, and the next
+one completes it.
 
 A step is a call that changes the disk: a write, a sync, a truncation, a new, moved or deleted name.
 """
@@ -57,12 +58,16 @@ class Deadly(Disk):
 
 def killed(where: Path, at: int) -> int:
     command = [sys.executable, "-c", PROGRAM, str(where), str(at)]
-    return subprocess.run(command, cwd=ROOT, env=environment(where), capture_output=True, timeout=60).returncode
+    return subprocess.run(
+        command, cwd=ROOT, env=environment(where), capture_output=True, timeout=60
+    ).returncode
 
 
 @pytest.fixture(scope="module")
 def dead(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What recorders left that were killed: one had told a part, two nothing; ended and open exchanges."""
+    """What recorders left that were killed: one had told a part, two nothing; ended and open
+    exchanges.
+    """
     where = tmp_path_factory.mktemp("dead")
     root = where / "recorder.db.journal"
     with Store(where / "recorder.db") as store:

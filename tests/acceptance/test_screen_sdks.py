@@ -1,5 +1,5 @@
-"""Streams to the screen and of A2A over sockets: our rows and rules say of them what the SDKs for JavaScript make of
-them: `ai`, `@ag-ui/client`, `@a2a-js/sdk`.
+"""Streams to the screen and of A2A over sockets: our rows and rules say of them what the SDKs for
+JavaScript make of them: `ai`, `@ag-ui/client`, `@a2a-js/sdk`.
 
 The packages come from npm, so this is slow.
 """
@@ -24,7 +24,9 @@ PACKAGES = ("ai@6.0.326", "@ag-ui/client@1.0.0", "@ag-ui/core@1.0.0", "@a2a-js/s
 
 
 class Asked(NamedTuple):
-    """A stream that an SDK reads, and what it must come to: a reading, the name of an error, or that it reads it."""
+    """A stream that an SDK reads, and what it must come to: a reading, the name of an error, or
+    that it reads it.
+    """
 
     format: str
     body: bytes
@@ -40,11 +42,14 @@ def asked() -> Iterator[Asked]:
     for says, (events, reading) in RUNS.items():
         yield Asked("ag-ui", sse(*events), AG_UI_ASKED, says, reading._asdict())
     for rule, says, reply, raises in test_ui_messages.FAULTS:
-        yield Asked("ui-messages", b"".join(reply.blocks()), UI_ASKED, f"{rule} {says}", raises=raises)
+        yield Asked(
+            "ui-messages", b"".join(reply.blocks()), UI_ASKED, f"{rule} {says}", raises=raises
+        )
     for rule, says, reply, raises in test_ag_ui.FAULTS:
         yield Asked("ag-ui", b"".join(reply.blocks()), AG_UI_ASKED, f"{rule} {says}", raises=raises)
     for says, reply in test_ui_messages.GOODS.items():
-        raises = "Error" if test_ui_messages.FAILED in reply.events else None  # the one that the stream says
+        # the one that the stream says
+        raises = "Error" if test_ui_messages.FAILED in reply.events else None
         yield Asked("ui-messages", b"".join(reply.blocks()), UI_ASKED, says, raises=raises)
     for says, reply in test_ag_ui.GOODS.items():
         yield Asked("ag-ui", b"".join(reply.blocks()), AG_UI_ASKED, says)
@@ -78,7 +83,9 @@ def answering(bodies: list[bytes]) -> Iterator[str]:
 def test_the_sdks_read_what_we_read_and_refuse_what_the_rules_say() -> None:
     cases = [*asked()]
     with answering([case.body for case in cases]) as base:
-        questions = [(case.format, f"{base}/{number}", case.request) for number, case in enumerate(cases)]
+        questions = [
+            (case.format, f"{base}/{number}", case.request) for number, case in enumerate(cases)
+        ]
         told = answers("screen_sdks.cjs", PACKAGES, questions)
     for case, said in zip(cases, told, strict=True):
         assert said.get("raised") == case.raises, (case.says, said)

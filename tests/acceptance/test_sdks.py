@@ -21,7 +21,9 @@ def session(name: str, prompt: str) -> str:
 
 
 async def ask_all(base: str, prefix: str = "") -> dict[str, Got]:
-    """Every SDK in every way, one after another: a fresh demo upstream then gives the same bytes each time."""
+    """Every SDK in every way, one after another: a fresh demo upstream then gives the same bytes
+    each time.
+    """
     answers = {}
     for name, ask in ASKS.items():
         for prompt in PROMPTS:

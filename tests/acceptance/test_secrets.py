@@ -1,4 +1,6 @@
-"""Secrets pass through and are found nowhere: not in the database, not in the journal, not in what is said."""
+"""Secrets pass through and are found nowhere: not in the database, not in the journal, not in what
+is said.
+"""
 
 from __future__ import annotations
 
@@ -42,11 +44,33 @@ MARKER = b"this is not a secret"
 DEAD = "http://127.0.0.1:1"  # nothing listens there
 
 HEADERS = (
-    *("Authorization", "authorization", "AUTHORIZATION", "x-api-key", "X-Api-Key", "api-key", "x-goog-api-key"),
-    *("Cookie", "OpenAI-Organization", "OpenAI-Project", "ChatGPT-Account-ID", "Proxy-Authorization"),
+    *(
+        "Authorization",
+        "authorization",
+        "AUTHORIZATION",
+        "x-api-key",
+        "X-Api-Key",
+        "api-key",
+        "x-goog-api-key",
+    ),
+    *(
+        "Cookie",
+        "OpenAI-Organization",
+        "OpenAI-Project",
+        "ChatGPT-Account-ID",
+        "Proxy-Authorization",
+    ),
     *("X-Nobody-Knows-This", "X-Auth-Token", "Referer"),
 )
-QUERIES = ("?key={}", "?alt=sse&key={}", "?KEY={}&beta=true", "?alt=sse;key={}", "?access_token={}", "&key={}", "?{}")
+QUERIES = (
+    "?key={}",
+    "?alt=sse&key={}",
+    "?KEY={}&beta=true",
+    "?alt=sse;key={}",
+    "?access_token={}",
+    "&key={}",
+    "?{}",
+)
 
 
 class Canaries:
@@ -61,7 +85,11 @@ class Canaries:
 
     def found(self, data: bytes) -> list[str]:
         lower = b"\n".join([data, *inflated(data)]).lower()
-        return [place for place, secret in self.by_place.items() if any(form in lower for form in forms(secret))]
+        return [
+            place
+            for place, secret in self.by_place.items()
+            if any(form in lower for form in forms(secret))
+        ]
 
 
 def forms(secret: str) -> Iterator[bytes]:
@@ -141,8 +169,16 @@ def _with_secrets(canaries: Canaries, fate: str) -> list[bytes]:
     asked = FATES[fate]
     lines = [f"{name}: {canaries.make(f'{name}, {fate}')}" for name in HEADERS]
     basic = base64.b64encode(f"user:{canaries.make(f'basic, {fate}')}".encode()).decode()
-    fixed = [f"Host: {asked.host}", f"Content-Length: {asked.length}", f"X-Basic: Basic {basic}", "Connection: close"]
-    paths = [asked.path, *(asked.path + query.format(canaries.make(f"{query}, {fate}")) for query in QUERIES)]
+    fixed = [
+        f"Host: {asked.host}",
+        f"Content-Length: {asked.length}",
+        f"X-Basic: Basic {basic}",
+        "Connection: close",
+    ]
+    paths = [
+        asked.path,
+        *(asked.path + query.format(canaries.make(f"{query}, {fate}")) for query in QUERIES),
+    ]
     starts = [asked.start.format(path) for path in paths]
     return ["\r\n".join([start, *fixed, *lines, "", ""]).encode() + b"{}" for start in starts]
 
@@ -150,7 +186,11 @@ def _with_secrets(canaries: Canaries, fate: str) -> list[bytes]:
 def _assert_nowhere(canaries: Canaries, serve: Serving) -> dict[str, bytes]:
     """No secret in any file, nor in what was said; returns the files."""
     folder = serve.db.parent
-    files = {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    files = {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
     for name, data in {**files, "what was said": serve.said.encode()}.items():
         assert canaries.found(data) == [], name
     assert any(MARKER in data for data in files.values()), "the search looks in the wrong place"
@@ -167,8 +207,16 @@ async def _send(port: int, request: bytes) -> None:
 
 def _secret_headers(canaries: Canaries) -> list[bytes]:
     """Of a response."""
-    names = ("Set-Cookie", "X-Internal-Token", "OpenAI-Organization", "X-Unheard-Of", "WWW-Authenticate")
-    location = f"https://user:{canaries.make('location user')}@host/?key={canaries.make('location key')}"
+    names = (
+        "Set-Cookie",
+        "X-Internal-Token",
+        "OpenAI-Organization",
+        "X-Unheard-Of",
+        "WWW-Authenticate",
+    )
+    location = (
+        f"https://user:{canaries.make('location user')}@host/?key={canaries.make('location key')}"
+    )
     values = [f"{name}: {canaries.make(f'response {name}')}" for name in names]
     return [line.encode() for line in (*values, f"Location: {location}")]
 
@@ -184,7 +232,12 @@ async def test_secrets_are_found_nowhere(tmp_path: Path, canaries: Canaries) -> 
         ScriptedUpstream(missing) as nothing,
         ScriptedUpstream([Send(start + body), Stall()]) as endless,
     ):
-        bases = {"openai": upstream.base, "missing": nothing.base, "endless": endless.base, "dead": DEAD}
+        bases = {
+            "openai": upstream.base,
+            "missing": nothing.base,
+            "endless": endless.base,
+            "dead": DEAD,
+        }
         options = [word for item in bases.items() for word in ("--upstream", "=".join(item))]
         with serving(db, *options) as serve:
             for request in [request for fate in FATES for request in _with_secrets(canaries, fate)]:
@@ -195,7 +248,9 @@ async def test_secrets_are_found_nowhere(tmp_path: Path, canaries: Canaries) -> 
                 await client.read_until(MARKER)
                 files = _assert_nowhere(canaries, serve)
                 assert any(name.endswith(".seg") and MARKER in data for name, data in files.items())
-            await eventually(lambda: "client_disconnect" in {entry.end.get("status") for entry in entries(db)})
+            await eventually(
+                lambda: "client_disconnect" in {entry.end.get("status") for entry in entries(db)}
+            )
             _assert_nowhere(canaries, serve)
             serve.stop()
             _assert_nowhere(canaries, serve)
@@ -219,7 +274,9 @@ async def test_no_log_line_at_any_level_has_a_secret(
     monkeypatch: pytest.MonkeyPatch,
     broken: str | None,
 ) -> None:
-    """Of ours or of a library, of what fails or of what succeeds, with the traceback that it may have."""
+    """Of ours or of a library, of what fails or of what succeeds, with the traceback that it may
+    have.
+    """
     caplog.set_level(1)
     if broken is not None:
         monkeypatch.setattr(recording, broken, _raise)
@@ -229,7 +286,11 @@ async def test_no_log_line_at_any_level_has_a_secret(
         ScriptedUpstream(cut) as cutting,
         ScriptedUpstream([Stall()]) as silent,
     ):
-        more = [Upstream("dead", DEAD), Upstream("missing", upstream.base), Upstream("cut", cutting.base)]
+        more = [
+            Upstream("dead", DEAD),
+            Upstream("missing", upstream.base),
+            Upstream("cut", cutting.base),
+        ]
         more.append(Upstream("silent", silent.base))
         async with proxied(tmp_path, upstream.base, more=more) as proxy:
             for fate in FATES:
@@ -253,7 +314,10 @@ def _raise(*_: object) -> Any:
 async def test_the_page_of_a_mock_and_what_it_says_have_no_secret(
     canaries: Canaries, caplog: pytest.LogCaptureFixture, tmp_path: Path
 ) -> None:
-    async with ScriptedUpstream(answer(b"{}")) as upstream, SERVERS["mock"](tmp_path, upstream.base) as port:
+    async with (
+        ScriptedUpstream(answer(b"{}")) as upstream,
+        SERVERS["mock"](tmp_path, upstream.base) as port,
+    ):
         for request in _with_secrets(canaries, "answered"):
             await _send(port, request)
         async with await RawClient.connect(port) as client:
@@ -264,7 +328,9 @@ async def test_the_page_of_a_mock_and_what_it_says_have_no_secret(
     assert canaries.found(caplog.text.encode()) == []
 
 
-def test_an_upstream_with_a_password_is_refused_without_repeating_it(tmp_path: Path, canaries: Canaries) -> None:
+def test_an_upstream_with_a_password_is_refused_without_repeating_it(
+    tmp_path: Path, canaries: Canaries
+) -> None:
     url = f"https://user:{canaries.make('userinfo')}@api.openai.com"
     refused = run(tmp_path / "recorder.db", "serve", "--port", "0", "--upstream", f"openai={url}")
     assert (refused.code, refused.out) == (2, b"")
@@ -284,7 +350,9 @@ async def test_every_file_is_for_its_owner_alone(tmp_path: Path) -> None:
                 while_it_streams = _modes(tmp_path / "new")
             serve.stop()
             afterwards = _modes(tmp_path / "new")
-    assert {"recorder.db", "recorder.db-wal", "recorder.db-shm", "recorder.db.lock"} <= set(while_it_streams)
+    assert {"recorder.db", "recorder.db-wal", "recorder.db-shm", "recorder.db.lock"} <= set(
+        while_it_streams
+    )
     assert any(name.endswith(".seg") for name in while_it_streams)
     for modes in (while_it_streams, afterwards):
         assert {name: oct(mode) for name, mode in modes.items() if mode & 0o077} == {}

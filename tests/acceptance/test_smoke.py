@@ -1,4 +1,5 @@
-"""The main job once, by the processes that users start: record, SIGKILL, recover, replay, look; and the wheel.
+"""The main job once, by the processes that users start: record, SIGKILL, recover, replay, look; and
+the wheel.
 
 This much of `tests/acceptance` is in `make test`. Each claim has tests of its own beside this file.
 """
@@ -20,22 +21,31 @@ from tests.support.wheel import built
 
 FRAMES = response(*message("What a client has received ", "survives the recorder."))
 BODY = b'{"model": "m", "input": "Hi", "stream": true}'
-REQUEST = b"POST /s/smoke/v1/responses HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: %d\r\n\r\n%b" % (len(BODY), BODY)
+REQUEST = (
+    b"POST /s/smoke/v1/responses HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: %d\r\n\r\n%b"
+    % (len(BODY), BODY)
+)
 SEEN = 5  # frames that the client has when the recorder is killed
 
 
 def recorder(db: Path, *arguments: str) -> bytes:
     """Run a command on that database; return what it printed."""
     command = [*PROGRAM, *arguments, "--db", str(db)]
-    done = subprocess.run(command, capture_output=True, cwd=db.parent, env=environment(db.parent), timeout=120)
+    done = subprocess.run(
+        command, capture_output=True, cwd=db.parent, env=environment(db.parent), timeout=120
+    )
     assert done.returncode == 0, done.stderr.decode()
     return done.stdout
 
 
 async def record_and_kill(db: Path) -> bytes:
-    """Record a stream and kill the recorder in the middle of it; return what the client has got of the body."""
+    """Record a stream and kill the recorder in the middle of it; return what the client has got of
+    the body.
+    """
     never = asyncio.Event()
-    async with ScriptedUpstream([Send(STREAM_HEAD), Send(chunked(*FRAMES[:SEEN])), Wait(never)]) as upstream:
+    async with ScriptedUpstream(
+        [Send(STREAM_HEAD), Send(chunked(*FRAMES[:SEEN])), Wait(never)]
+    ) as upstream:
         with serving(db, "--upstream", f"openai={upstream.base}", program=PROGRAM) as serve:
             async with await RawClient.connect(serve.port) as client:
                 await client.send(REQUEST)
@@ -82,6 +92,11 @@ def test_the_wheel_has_the_program(tmp_path: Path) -> None:
         wheel.extractall(tmp_path / "site")
     env = {**environment(tmp_path), "PYTHONPATH": str(tmp_path / "site")}
     code = "import recorder, recorder.store.maintain.migrate as it; print(recorder.__file__, it.migrations())"
-    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=env, capture_output=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, env=env, capture_output=True, timeout=60
+    )
     package = tmp_path / "site" / "recorder"
-    assert done.stdout.decode().split() == [str(package / "__init__.py"), str(package / "migrations")], done.stderr
+    assert done.stdout.decode().split() == [
+        str(package / "__init__.py"),
+        str(package / "migrations"),
+    ], done.stderr

@@ -1,4 +1,6 @@
-"""Ctrl-C and SIGTERM in mid-stream: soon over, everything committed, and said what became of the streams."""
+"""Ctrl-C and SIGTERM in mid-stream: soon over, everything committed, and said what became of the
+streams.
+"""
 
 from __future__ import annotations
 
@@ -33,13 +35,17 @@ Signal = Callable[[Serving], None]
 def load(rate: int) -> bytes:
     """A request for a stream that outlives its recorder."""
     metadata = {"events": "1000000", "rate": str(rate), "size": "300"}
-    body = json.dumps({"model": "demo-load", "stream": True, "metadata": metadata, "input": "go"}).encode()
+    body = json.dumps(
+        {"model": "demo-load", "stream": True, "metadata": metadata, "input": "go"}
+    ).encode()
     return b"Content-Length: %d\r\n\r\n%b" % (len(body), body)
 
 
 async def stream(port: int, session: str, rate: int) -> RawResponse:
     async with await RawClient.connect(port) as client:
-        await client.send(f"POST /s/{session}/v1/responses HTTP/1.1\r\nHost: localhost\r\n".encode() + load(rate))
+        await client.send(
+            f"POST /s/{session}/v1/responses HTTP/1.1\r\nHost: localhost\r\n".encode() + load(rate)
+        )
         try:
             return await client.response()
         except ConnectionError:  # before there was a response
@@ -54,11 +60,15 @@ def sigterm(serve: Serving) -> None:
     os.kill(serve.process.pid, signal.SIGTERM)
 
 
-async def stopped(serve: Serving, send: Signal, signals: int) -> tuple[float, dict[str, RawResponse]]:
+async def stopped(
+    serve: Serving, send: Signal, signals: int
+) -> tuple[float, dict[str, RawResponse]]:
     """How long a recorder took to end with 20 live streams, and what their clients got."""
     async with asyncio.TaskGroup() as tasks:
         streams = {
-            f"s{number}": tasks.create_task(stream(serve.port, f"s{number}", IDLE if number % 2 else BUSY))
+            f"s{number}": tasks.create_task(
+                stream(serve.port, f"s{number}", IDLE if number % 2 else BUSY)
+            )
             for number in range(STREAMS)
         }
         await asyncio.sleep(0.5)
@@ -92,10 +102,14 @@ async def test_a_signal_ends_streams_after_their_grace(tmp_path: Path) -> None:
     with contextlib.ExitStack() as recorders:
         async with await start() as demo:
             serves = [
-                recorders.enter_context(serving(tmp_path / f"{send.__name__}.db", *everywhere(demo.base_url)))
+                recorders.enter_context(
+                    serving(tmp_path / f"{send.__name__}.db", *everywhere(demo.base_url))
+                )
                 for send in SIGNALS
             ]
-            runs = await asyncio.gather(*(stopped(serve, send, 1) for serve, send in zip(serves, SIGNALS, strict=True)))
+            runs = await asyncio.gather(
+                *(stopped(serve, send, 1) for serve, send in zip(serves, SIGNALS, strict=True))
+            )
     for serve, (took_s, responses) in zip(serves, runs, strict=True):
         assert took_s <= STOPPED_S
         assert_committed(serve.db, responses)

@@ -1,4 +1,6 @@
-"""Whatever happens to the ingester or the database, no client notices, and the log is whole afterwards."""
+"""Whatever happens to the ingester or the database, no client notices, and the log is whole
+afterwards.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,8 @@ from tests.support.sockets import LAST_CHUNK, STREAM_HEAD, RawClient, chunked
 from tests.support.upstreams import Answer, Upstream, request
 
 STREAMS = 12
-EXTRA_MS = 100.0  # that a chunk may be late, at most, when the database is locked, on a machine with other work
+# that a chunk may be late, at most, when the database is locked, on a machine with other work
+EXTRA_MS = 100.0
 EXTRA_QUIET_MS = 20.0  # the same in the slow tier
 ATTEMPTS = 3  # a busy machine delays chunks too, but not three times in a row
 
@@ -70,8 +73,12 @@ async def _kill_repeatedly(serve: Serving, every_s: float) -> set[int]:
 
 
 @pytest.mark.timed
-@pytest.mark.parametrize(("count", "kills"), [(300, 2), pytest.param(3_000, 15, marks=pytest.mark.slow)])
-async def test_no_client_notices_that_the_ingester_is_killed(tmp_path: Path, count: int, kills: int) -> None:
+@pytest.mark.parametrize(
+    ("count", "kills"), [(300, 2), pytest.param(3_000, 15, marks=pytest.mark.slow)]
+)
+async def test_no_client_notices_that_the_ingester_is_killed(
+    tmp_path: Path, count: int, kills: int
+) -> None:
     db, names = tmp_path / "recorder.db", [f"s{number}" for number in range(STREAMS)]
 
     async with Upstream(lambda name: paced(name, count, 0.01)) as upstream:
@@ -81,7 +88,8 @@ async def test_no_client_notices_that_the_ingester_is_killed(tmp_path: Path, cou
                 bodies = await asyncio.gather(*(ask(serve, name) for name in names))
                 killer.cancel()
             assert serve.stop() == 0
-    assert (await asyncio.to_thread(run, db, "db", "recover")).code == 0  # what the last seconds were too short for
+    # what the last seconds were too short for
+    assert (await asyncio.to_thread(run, db, "db", "recover")).code == 0
     assert len(killer.result()) >= kills
     sent = {name: b"".join(frames(name, count)) for name in names}
     assert dict(zip(names, bodies, strict=True)) == sent
@@ -94,9 +102,13 @@ async def test_no_client_notices_that_the_ingester_is_killed(tmp_path: Path, cou
 
 
 async def delays_ms(port: int, events: int, session: str) -> tuple[list[float], bytes]:
-    """How long each event of a paced stream was under way, and the body; upstream and client share this process."""
+    """How long each event of a paced stream was under way, and the body; upstream and client share
+    this process.
+    """
     metadata = {"events": str(events), "rate": "100"}
-    body = json.dumps({"model": "demo-load", "stream": True, "metadata": metadata, "input": "go"}).encode()
+    body = json.dumps(
+        {"model": "demo-load", "stream": True, "metadata": metadata, "input": "go"}
+    ).encode()
     head = f"POST {session}/v1/responses HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
     found, received, scanned = [], b"", 0
     async with await RawClient.connect(port) as client:
@@ -137,7 +149,9 @@ def write_lock(db: Path) -> Iterator[None]:
         pytest.param(write_lock, 10, marks=pytest.mark.slow),
     ],
 )
-async def test_no_chunk_is_late_because_the_database_is_locked(tmp_path: Path, lock: Lock, held_s: float) -> None:
+async def test_no_chunk_is_late_because_the_database_is_locked(
+    tmp_path: Path, lock: Lock, held_s: float
+) -> None:
     db, events = tmp_path / "recorder.db", int((held_s + 0.8) * 100)
     bodies: list[bytes] = []
     async with await start() as demo:
@@ -154,9 +168,12 @@ async def test_no_chunk_is_late_because_the_database_is_locked(tmp_path: Path, l
                 if late_ms < (EXTRA_MS if held_s < 60 else EXTRA_QUIET_MS):
                     break
             else:
-                pytest.fail(f"a chunk came {late_ms:.1f} ms later than without a recorder, {ATTEMPTS} times")
+                pytest.fail(
+                    f"a chunk came {late_ms:.1f} ms later than without a recorder, {ATTEMPTS} times"
+                )
             assert serve.stop() == 0
-    assert (await asyncio.to_thread(run, db, "db", "recover")).code == 0  # what the last seconds were too short for
+    # what the last seconds were too short for
+    assert (await asyncio.to_thread(run, db, "db", "recover")).code == 0
     found = entries(db)
     assert [entry.body for entry in found] == bodies
     assert all(entry.end["status"] == "completed" for entry in found)
@@ -202,8 +219,12 @@ def holds(db: Path, body: bytes) -> bool:
 
 
 @pytest.mark.parametrize("is_in_the_way", [False, True], ids=["deleted", "replaced by a folder"])
-async def test_a_database_that_is_deleted_while_recording_is_made_again(tmp_path: Path, is_in_the_way: bool) -> None:
-    """What was in it is gone with it, but for what the journal still has; what passes from then on is not."""
+async def test_a_database_that_is_deleted_while_recording_is_made_again(
+    tmp_path: Path, is_in_the_way: bool
+) -> None:
+    """What was in it is gone with it, but for what the journal still has; what passes from then on
+    is not.
+    """
     db = tmp_path / "recorder.db"
     async with Upstream({"one": paced("one", 5, 0), "two": paced("two", 5, 0)}) as upstream:
         with serving(db, *everywhere(upstream.base)) as serve:
@@ -215,7 +236,9 @@ async def test_a_database_that_is_deleted_while_recording_is_made_again(tmp_path
                 db.mkdir()
             body = await ask(serve, "two")
             if is_in_the_way:
-                await asyncio.to_thread(wait_until, lambda: "cannot be opened, the journal keeps" in serve.said)
+                await asyncio.to_thread(
+                    wait_until, lambda: "cannot be opened, the journal keeps" in serve.said
+                )
                 db.rmdir()
             await asyncio.to_thread(wait_until, lambda: holds(db, body))
             assert serve.stop() == 0
@@ -228,9 +251,14 @@ READ_ONLY = 'mount --bind "$1" "$1" && mount -o remount,bind,ro "$1" && shift &&
 
 
 @pytest.mark.parametrize(("end", "code"), [(None, 0), ("-wal", 1)], ids=["whole", "with a WAL"])
-def test_a_database_on_a_read_only_mount_is_read_or_the_reason_said(tmp_path: Path, end: str | None, code: int) -> None:
+def test_a_database_on_a_read_only_mount_is_read_or_the_reason_said(
+    tmp_path: Path, end: str | None, code: int
+) -> None:
     mounting = ("unshare", "--map-root-user", "--mount", "sh", "-c", READ_ONLY, "sh", tmp_path)
-    if shutil.which("unshare") is None or subprocess.run([*mounting, "true"], capture_output=True).returncode:
+    if (
+        shutil.which("unshare") is None
+        or subprocess.run([*mounting, "true"], capture_output=True).returncode
+    ):
         pytest.skip("no mount namespace can be made here")
     db = tmp_path / "recorder.db"
     Store(db).close()
@@ -242,4 +270,6 @@ def test_a_database_on_a_read_only_mount_is_read_or_the_reason_said(tmp_path: Pa
         command: list[str | Path] = [*mounting, *PROGRAM, *verb, "--db", db]
         ran = subprocess.run(command, capture_output=True, text=True, env=environment(tmp_path))
         assert ran.returncode in ((0, 3) if code == 0 else (code,)), ran.stderr
-        assert ("is on a read-only mount, and recorder.db-wal has changes" in ran.stderr) == bool(code), ran.stderr
+        assert ("is on a read-only mount, and recorder.db-wal has changes" in ran.stderr) == bool(
+            code
+        ), ran.stderr

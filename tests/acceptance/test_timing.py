@@ -47,7 +47,9 @@ def jsonl(read: list[tuple[float, bytes]]) -> list[tuple[float, float]]:
     return [(at_ms, row["t_ns"] / 1e6) for at_ms, row in rows]
 
 
-def sse(read: list[tuple[float, bytes]], recorded: list[tuple[float, bytes]]) -> list[tuple[float, float]]:
+def sse(
+    read: list[tuple[float, bytes]], recorded: list[tuple[float, bytes]]
+) -> list[tuple[float, float]]:
     """The same of the bare bytes: an event is read when its last byte is."""
     found, end, received = [], 0, 0
     reads = iter(read)
@@ -62,7 +64,9 @@ def sse(read: list[tuple[float, bytes]], recorded: list[tuple[float, bytes]]) ->
 
 
 def errors(pairs: list[tuple[float, float]]) -> list[float]:
-    """How far each is from where it should be, when most are on time: the first alone may be early or late."""
+    """How far each is from where it should be, when most are on time: the first alone may be early
+    or late.
+    """
     zero = statistics.median(read - recorded for read, recorded in pairs)
     return sorted(abs(read - recorded - zero) for read, recorded in pairs)
 
@@ -77,7 +81,9 @@ async def test_a_replay_has_the_rhythm_of_the_recording(
             request = {"model": "demo-load", "stream": True, "metadata": metadata, "input": "go"}
             async with httpx.AsyncClient() as client:
                 await client.post(f"{serve.base}/v1/responses", json=request, timeout=30)
-    recorded = [(event.t_ns / 1e6, event.raw) for event in entries(db)[0].events if event.kind == "frame"]
+    recorded = [
+        (event.t_ns / 1e6, event.raw) for event in entries(db)[0].events if event.kind == "frame"
+    ]
     assert len(recorded) == EVENTS + 2
     assert recorded[-1][0] - recorded[0][0] > 0.9 * EVENTS / RATE * 1000
     for form in ("jsonl", "sse"):

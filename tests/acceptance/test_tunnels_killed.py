@@ -1,4 +1,6 @@
-"""B1 for tunnels, SIGKILL in mid-connection: what either side has received is in the journal, in order."""
+"""B1 for tunnels, SIGKILL in mid-connection: what either side has received is in the journal, in
+order.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ class Talk:
 
     async def connect(self, port: int, listener: Listener) -> None:
         self._client = await RawClient.connect(port)
-        await self._client.send(get("/v1/responses", *OFFER, b"X-Recorder-Session: " + self.name.encode()))
+        await self._client.send(
+            get("/v1/responses", *OFFER, b"X-Recorder-Session: " + self.name.encode())
+        )
         self._upstream = await listener.accept()
         await self._upstream.read_until(b"\r\n\r\n")
         await self._upstream.send(SWITCHED)

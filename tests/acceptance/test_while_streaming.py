@@ -15,7 +15,15 @@ import pytest
 
 from tests.support.event_loop import eventually
 from tests.support.server import PROGRAM, environment, everywhere, run, serving
-from tests.support.sockets import LAST_CHUNK, STREAM_HEAD, Script, ScriptedUpstream, Send, Wait, chunked
+from tests.support.sockets import (
+    LAST_CHUNK,
+    STREAM_HEAD,
+    Script,
+    ScriptedUpstream,
+    Send,
+    Wait,
+    chunked,
+)
 
 pytestmark = pytest.mark.skipif(shutil.which("curl") is None, reason="no curl")
 
@@ -57,12 +65,19 @@ async def test_a_stream_is_listed_shown_and_played(tmp_path: Path) -> None:
             curl = ("curl", "-sN", f"{serve.base}/s/demo/v1/responses", "-d", '{"stream":true}')
             async with process(*curl, cwd=tmp_path) as client:
                 assert client.stdout is not None
-                assert await client.stdout.readexactly(len(b"".join(FRAMES[:3]))) == b"".join(FRAMES[:3])
+                assert await client.stdout.readexactly(len(b"".join(FRAMES[:3]))) == b"".join(
+                    FRAMES[:3]
+                )
                 await _assert_listed_as(db, "open", frames=3)
                 follow = (*PROGRAM, "events", "latest", "--follow", "--jsonl", "--db", db)
                 async with process(*follow, cwd=tmp_path) as following:
                     rows = await lines(following.stdout, 6)
-                    assert [row["kind"] for row in rows] == ["request", "request", "response", *["frame"] * 3]
+                    assert [row["kind"] for row in rows] == [
+                        "request",
+                        "request",
+                        "response",
+                        *["frame"] * 3,
+                    ]
                     assert client.returncode is None
                     more.set()
                     rows = await lines(following.stdout, 4)
@@ -73,8 +88,11 @@ async def test_a_stream_is_listed_shown_and_played(tmp_path: Path) -> None:
                     assert (following.returncode, rest, complaint.strip()) == (130, b"", b"")
                 body, _ = await client.communicate()
             assert body == b"".join(FRAMES[3:])
-            await _assert_listed_as(db, "incomplete", frames=5)  # clean, but without a terminal event
-            played = await asyncio.to_thread(run, db, "replay", "latest", "--speed", "max", "--format", "sse")
+            # clean, but without a terminal event
+            await _assert_listed_as(db, "incomplete", frames=5)
+            played = await asyncio.to_thread(
+                run, db, "replay", "latest", "--speed", "max", "--format", "sse"
+            )
     assert played == (0, b"".join(FRAMES), "")
 
 
@@ -85,6 +103,8 @@ async def _assert_listed_as(db: Path, status: str, *, frames: int) -> None:
         ran = run(db, "sessions", "--json")
         rows = json.loads(ran.out) if ran.code == 0 else []
         assert len(rows) <= 1
-        return [(row["name"], row["status"], row["bytes"]) for row in rows] == [("demo", status, size)]
+        return [(row["name"], row["status"], row["bytes"]) for row in rows] == [
+            ("demo", status, size)
+        ]
 
     await eventually(listed)

@@ -30,9 +30,14 @@ def section(title: str) -> str:
 
 def rows(title: str) -> list[list[str]]:
     """The cells of the tables of a section, without their heads."""
-    lines = [[cell.strip() for cell in row.split("|")[1:-1]] for row in re.findall(r"^\|.*\|$", section(title), re.M)]
+    lines = [
+        [cell.strip() for cell in row.split("|")[1:-1]]
+        for row in re.findall(r"^\|.*\|$", section(title), re.M)
+    ]
     heads = {number - 1 for number, row in enumerate(lines) if set(row[0]) <= {"-"}}
-    return [row for number, row in enumerate(lines) if number not in heads and number - 1 not in heads]
+    return [
+        row for number, row in enumerate(lines) if number not in heads and number - 1 not in heads
+    ]
 
 
 def named(title: str) -> dict[str, list[str] | None]:
@@ -68,10 +73,17 @@ def test_every_import_that_the_documentation_shows_is_of_a_public_name() -> None
     public = {module: set(named(f"`{module}`")) for module in MODULES} | {
         "recorder.errors": {row[0].strip("`") for row in rows("`recorder.errors`")}
     }
-    shown = [match for page in SHOWN for block in blocks(page, "python") for match in IMPORT.findall(block)]
+    shown = [
+        match
+        for page in SHOWN
+        for block in blocks(page, "python")
+        for match in IMPORT.findall(block)
+    ]
     assert shown
     for module, names in shown:
-        assert {name.strip() for name in names.split(",")} <= public.get(module, set()), f"from {module} import {names}"
+        assert {name.strip() for name in names.split(",")} <= public.get(module, set()), (
+            f"from {module} import {names}"
+        )
 
 
 def test_the_page_has_the_whole_pytest_plugin() -> None:
@@ -80,9 +92,15 @@ def test_the_page_has_the_whole_pytest_plugin() -> None:
     fixture = type(pytest_plugin.recorder_replay)
     fixtures = {name for name, value in vars(pytest_plugin).items() if isinstance(value, fixture)}
     options = {name for option in parser.getgroup("recorder").options for name in option.names()}
-    replay = {name for name in dir(Replay) if not name.startswith("_")} - {"variables", "explanation", "close"}
+    replay = {name for name in dir(Replay) if not name.startswith("_")} - {
+        "variables",
+        "explanation",
+        "close",
+    }
     shown = named("The pytest plugin")
-    assert set(shown) - replay == fixtures | options | set(parser._inidict) | {"pytest.mark.recorder"}
+    assert set(shown) - replay == fixtures | options | set(parser._inidict) | {
+        "pytest.mark.recorder"
+    }
     assert shown["pytest.mark.recorder"] == list(settings.KEYWORDS)
     assert replay <= set(shown)
     for name in replay:
@@ -90,7 +108,10 @@ def test_the_page_has_the_whole_pytest_plugin() -> None:
         taken = parameters(member) if inspect.isfunction(member) else None
         assert shown[name] == (taken or None), name
     [contents] = [row[1] for row in rows("The pytest plugin") if row[0] == "`session`"]
-    assert all(hasattr(RecordedSession, name) or name == "events" for name in re.findall(r"`(\w+)`", contents))
+    assert all(
+        hasattr(RecordedSession, name) or name == "events"
+        for name in re.findall(r"`(\w+)`", contents)
+    )
 
 
 def test_the_page_has_the_tree_of_exceptions() -> None:

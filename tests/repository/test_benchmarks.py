@@ -25,7 +25,16 @@ from tests.support.postgres import VARIABLE, Server, conninfo
 
 def test_the_command_writes_medians_of_five_rounds(tmp_path: Path) -> None:
     path = tmp_path / "bench.json"
-    command = [sys.executable, "-m", "benchmarks", "--quick", "--only", "replay", "--json", str(path)]
+    command = [
+        sys.executable,
+        "-m",
+        "benchmarks",
+        "--quick",
+        "--only",
+        "replay",
+        "--json",
+        str(path),
+    ]
     printed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
     report = msgspec.json.decode(path.read_bytes(), type=Report)
     error = report.benchmarks["replay"].rows["1 stream"]["p99_us"]
@@ -79,7 +88,10 @@ def test_a_browser_opens_a_large_session_and_follows_a_live_one() -> None:
     settings = msgspec.structs.replace(QUICK, rounds=1, viewer_events=2_000, viewer_s=3.0)
     (looked,), (live,) = viewer.rounds(settings), followed.rounds(settings)
     assert list(looked) == ["2 x 1,000", "1 x 2,000"]
-    assert all(row["open_ms"] > 0 and 0 < row["frame_p50_ms"] <= row["frame_p99_ms"] for row in looked.values())
+    assert all(
+        row["open_ms"] > 0 and 0 < row["frame_p50_ms"] <= row["frame_p99_ms"]
+        for row in looked.values()
+    )
     assert live[followed.FOLLOWED]["updates_s"] > 0
     assert all(0 < row["p50_us"] <= row["p99_us"] for row in live.values())
 
@@ -98,11 +110,19 @@ def test_ratios_are_taken_within_a_round_and_missing_figures_are_left_out() -> N
 
 def test_a_run_becomes_a_picture() -> None:
     column = Column("x relay", "cpu_us", "/", "relay")
-    rounds = [{"relay": {"cpu_us": 8.0}, "<recording>": {"cpu_us": figure}} for figure in (12.0, 14.0, 16.0)]
-    picture = ElementTree.fromstring("".join(drawn({"closed100": table("closed100", "", [column], rounds)})))
+    rounds = [
+        {"relay": {"cpu_us": 8.0}, "<recording>": {"cpu_us": figure}}
+        for figure in (12.0, 14.0, 16.0)
+    ]
+    picture = ElementTree.fromstring(
+        "".join(drawn({"closed100": table("closed100", "", [column], rounds)}))
+    )
     texts = [element.text for element in picture.iter("{http://www.w3.org/2000/svg}text")]
     assert texts[3:] == ["<recording>", "1.75 (1.50 – 2.00)"]
-    bars = [float(element.attrib["width"]) for element in picture.iter("{http://www.w3.org/2000/svg}rect")][1:]
+    bars = [
+        float(element.attrib["width"])
+        for element in picture.iter("{http://www.w3.org/2000/svg}rect")
+    ][1:]
     assert bars[1] / bars[0] == pytest.approx(1.75, rel=0.01)
 
 
@@ -113,7 +133,13 @@ def test_the_same_rows_are_appended_and_read_back_by_every_way(
     monkeypatch.setenv(VARIABLE, conninfo(postgres_server.url))
     settings = msgspec.structs.replace(QUICK, rounds=1, rows=1_000)
     (appended,), (read,) = postgres.append_rounds(settings), postgres.read_rounds(settings)
-    assert {"SQLite", "PostgreSQL", "psycopg, COPY", "psycopg, executemany", "sqlite3, executemany"} == set(appended)
+    assert {
+        "SQLite",
+        "PostgreSQL",
+        "psycopg, COPY",
+        "psycopg, executemany",
+        "sqlite3, executemany",
+    } == set(appended)
     assert {"SQLite", "PostgreSQL", "psycopg, SELECT", "sqlite3, SELECT"} == set(read)
     assert all(row["rows_s"] > 0 for row in (*appended.values(), *read.values()))
 
@@ -126,7 +152,9 @@ def test_a_log_that_is_grown_is_one_that_commands_read_and_verify(
     monkeypatch.setattr(growth, "APPENDED", 1)
     (_, first), (size, figures) = growth.measured(database, [1_000, 3_000])
     assert size == 3_000
-    assert {*map(str.strip, growth.COMMANDS), "verify, 3 sessions", "bytes/event on disk"} <= set(figures)
+    assert {*map(str.strip, growth.COMMANDS), "verify, 3 sessions", "bytes/event on disk"} <= set(
+        figures
+    )
     assert set(first) - set(figures) == {"verify, 1 sessions"}
     assert float(figures["rate of it against the first size"]) > 0
     client_us, server_us = map(float, figures["appended then, µs of CPU an event"].split(" + "))
@@ -135,11 +163,15 @@ def test_a_log_that_is_grown_is_one_that_commands_read_and_verify(
 
 
 @pytest.mark.slow
-def test_commands_are_measured_again_on_a_log_that_was_left(database: URL, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_commands_are_measured_again_on_a_log_that_was_left(
+    database: URL, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(growth, "TIMES", 1)
     monkeypatch.setattr(growth, "APPENDED", 1)
     name = database.render_as_string(hide_password=False)
-    grown = CliRunner().invoke(growth.main, ["--events", "1000", "--grow", name], catch_exceptions=False)
+    grown = CliRunner().invoke(
+        growth.main, ["--events", "1000", "--grow", name], catch_exceptions=False
+    )
     assert "| MB on disk |" in grown.stdout
     again = CliRunner().invoke(growth.main, ["--read", name], catch_exceptions=False)
     assert "| usage --by tool |" in again.stdout

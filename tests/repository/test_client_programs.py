@@ -1,4 +1,6 @@
-"""The programs of `make test-clients`: each has a row, and each can be read. Running them takes the clients."""
+"""The programs of `make test-clients`: each has a row, and each can be read. Running them takes the
+clients.
+"""
 
 from __future__ import annotations
 
@@ -57,5 +59,7 @@ def test_its_language_can_read_each() -> None:
         if name.endswith(".py"):
             compile(text, name, "exec")
         elif shutil.which("node"):
-            done = subprocess.run(["node", "--check", FOLDER / name], capture_output=True, text=True, timeout=60)
+            done = subprocess.run(
+                ["node", "--check", FOLDER / name], capture_output=True, text=True, timeout=60
+            )
             assert (done.returncode, done.stderr) == (0, ""), name

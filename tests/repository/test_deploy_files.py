@@ -22,7 +22,11 @@ KUBERNETES, SYSTEMD = DEPLOY / "kubernetes", DEPLOY / "systemd"
 EXPOSED = 20  # of 100, as systemd counts what a unit may do
 
 COMPOSE = services(substituted((DEPLOY / "compose.yaml").read_text(), variables()))
-MANIFESTS = [each for path in sorted(KUBERNETES.glob("*.yaml")) for each in yaml.safe_load_all(path.read_text())]
+MANIFESTS = [
+    each
+    for path in sorted(KUBERNETES.glob("*.yaml"))
+    for each in yaml.safe_load_all(path.read_text())
+]
 OF_IMAGE = re.compile(r"^recorder\b")
 
 
@@ -43,7 +47,9 @@ def containers() -> list[dict[str, Any]]:
 
 def commands() -> list[list[str]]:
     """Return the words after `recorder` of each command."""
-    found = [shlex.split(each["command"]) for each in COMPOSE.values() if OF_IMAGE.match(each["image"])]
+    found = [
+        shlex.split(each["command"]) for each in COMPOSE.values() if OF_IMAGE.match(each["image"])
+    ]
     bucket = assigned(KUBERNETES / "settings.env")["BUCKET"]
     for container in containers():
         if OF_IMAGE.match(container["image"]):
@@ -75,7 +81,10 @@ def test_the_image_installs_what_its_commands_need_in_the_versions_of_the_tests(
     for extra in extras.split(","):
         wanted += project["optional-dependencies"][extra]
     names = {re.split(r"[^\w.-]", each)[0].lower() for each in wanted}
-    pinned = {line.partition("==")[0].lower() for line in (ROOT / "constraints.txt").read_text().splitlines()}
+    pinned = {
+        line.partition("==")[0].lower()
+        for line in (ROOT / "constraints.txt").read_text().splitlines()
+    }
     assert names - pinned == set()
 
 
@@ -95,8 +104,12 @@ def test_kustomize_makes_what_pods_name() -> None:
     configs = {each["name"] for each in kustomization["configMapGenerator"]}
     secrets = {each["name"]: each["envs"] for each in kustomization["secretGenerator"]}
     sources = [source for container in containers() for source in container["envFrom"]]
-    assert {source["configMapRef"]["name"] for source in sources if "configMapRef" in source} <= configs
-    assert {source["secretRef"]["name"] for source in sources if "secretRef" in source} == set(secrets)
+    assert {
+        source["configMapRef"]["name"] for source in sources if "configMapRef" in source
+    } <= configs
+    assert {source["secretRef"]["name"] for source in sources if "secretRef" in source} == set(
+        secrets
+    )
     told = re.findall(r"^# (\w+\.env):", (KUBERNETES / "example.env").read_text(), re.MULTILINE)
     assert secrets == {name.removesuffix(".env"): [name] for name in told}
     ignored = (ROOT / ".gitignore").read_text().splitlines()
@@ -115,7 +128,9 @@ def test_no_pod_may_more_than_it_must() -> None:
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="there is no systemd here")
 def test_systemd_takes_the_units_and_finds_them_closed(tmp_path: Path) -> None:
     for path in SYSTEMD.glob("*.service"):
-        text = re.sub(r"^ExecStart=\S+/recorder", "ExecStart=/bin/true", path.read_text(), flags=re.MULTILINE)
+        text = re.sub(
+            r"^ExecStart=\S+/recorder", "ExecStart=/bin/true", path.read_text(), flags=re.MULTILINE
+        )
         (tmp_path / path.name.replace("@", "@edge")).write_text(text)
     units = sorted(map(str, tmp_path.iterdir()))
     verified = subprocess.run(["systemd-analyze", "verify", *units], capture_output=True, text=True)

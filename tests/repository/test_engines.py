@@ -17,7 +17,9 @@ ENTRIES = (
     "recorder/store/postgres/",
     "recorder/archive/place.py",
 )
-ASKS = re.compile(r"get_backend_name|drivername|is_server\b|store\S* import .*\bis_file\b|dialect\.name [!=]=")
+ASKS = re.compile(
+    r"get_backend_name|drivername|is_server\b|store\S* import .*\bis_file\b|dialect\.name [!=]="
+)
 
 
 def test_nobody_else_asks_which_engine_a_database_is_of() -> None:
@@ -30,7 +32,9 @@ def test_nobody_else_asks_which_engine_a_database_is_of() -> None:
 
 
 def test_no_mapping_has_an_entry_for_each_engine() -> None:
-    """But the tables themselves, of parts and of forms of SQL: a third engine would be missing there."""
+    """But the tables themselves, of parts and of forms of SQL: a third engine would be missing
+    there.
+    """
     names, tables = set(table._FOLDERS), {Path(table.__file__), Path(sql.__file__)}
     for path in modules():
         if path not in tables:

@@ -1,4 +1,6 @@
-"""Every guarantee stands in `docs/guarantees.md`, with tests that exist, or with the reason why it does not hold."""
+"""Every guarantee stands in `docs/guarantees.md`, with tests that exist, or with the reason why it
+does not hold.
+"""
 
 from __future__ import annotations
 
@@ -26,8 +28,16 @@ def section(title: str) -> str:
 
 def rows(text: str) -> dict[str, list[str]]:
     """The rows of its tables, by their numbers."""
-    cells = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in text.splitlines() if line[:1] == "|"]
-    return {row[0].strip("| "): row[1:] for row in cells if re.fullmatch(r"[A-E]\d+", row[0].strip("| "))}
+    cells = [
+        [cell.strip() for cell in line.strip("|").split(" | ")]
+        for line in text.splitlines()
+        if line[:1] == "|"
+    ]
+    return {
+        row[0].strip("| "): row[1:]
+        for row in cells
+        if re.fullmatch(r"[A-E]\d+", row[0].strip("| "))
+    }
 
 
 GROUPS = dict(re.findall(r"^## (([A-E])\. .*)$", PAGE, re.MULTILINE))
@@ -41,7 +51,8 @@ def named_in(path: Path) -> set[str]:
     return {
         node.name
         for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_")
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and node.name.startswith("test_")
     }
 
 
@@ -70,7 +81,9 @@ def test_what_is_not_promised_is_said() -> None:
 
 
 def test_what_security_names_exists() -> None:
-    for path in re.findall(r"`(tests/[\w/]+\.py)`", SECURITY) + re.findall(r"\]\((docs/[\w.]+)\)", SECURITY):
+    for path in re.findall(r"`(tests/[\w/]+\.py)`", SECURITY) + re.findall(
+        r"\]\((docs/[\w.]+)\)", SECURITY
+    ):
         assert (ROOT / path).exists(), path
 
 

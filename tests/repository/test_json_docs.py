@@ -14,7 +14,9 @@ def test_each_key_of_a_schema_has_a_row() -> None:
     for name in FORMS:
         of = schema(name)
         keys = set(re.findall(r'"([\w.-]+)": \{"(?:type|anyOf|description|enum)"', json.dumps(of)))
-        shown = {part.rstrip("?") for path, _, _ in rows(of) for part in re.split(r"[.\[\]]+", path)}
+        shown = {
+            part.rstrip("?") for path, _, _ in rows(of) for part in re.split(r"[.\[\]]+", path)
+        }
         missing[name] = keys - {"items", "additionalProperties", "properties"} - shown
     assert not any(missing.values()), missing
 

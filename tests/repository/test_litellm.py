@@ -1,4 +1,6 @@
-"""Tests for `docs/probe-litellm.md`: it explains the reports of a gateway that `tools.litellm_probe` has probed."""
+"""Tests for `docs/probe-litellm.md`: it explains the reports of a gateway that
+`tools.litellm_probe` has probed.
+"""
 
 from __future__ import annotations
 
@@ -20,9 +22,13 @@ def test_every_route_has_a_section() -> None:
     assert len(SECTIONS) == len(ROUTES)
 
 
-@pytest.mark.parametrize(("name", "section"), [*zip(ROUTES, SECTIONS, strict=True)], ids=list(ROUTES))
+@pytest.mark.parametrize(
+    ("name", "section"), [*zip(ROUTES, SECTIONS, strict=True)], ids=list(ROUTES)
+)
 def test_each_finding_of_a_report_is_explained_and_no_other(name: str, section: str) -> None:
-    found = re.findall(r"^(?:error|warning|note) +([A-Z]{2}\d{3})", report_of(name).read_text(), re.MULTILINE)
+    found = re.findall(
+        r"^(?:error|warning|note) +([A-Z]{2}\d{3})", report_of(name).read_text(), re.MULTILINE
+    )
     explained = ROW.findall(section)
     assert explained
     assert set(found) - set(ROW.findall(ALL_ROUTES)) == set(explained)

@@ -1,4 +1,6 @@
-"""The man pages and the reference of the command line: all that `--help` says, readable by `man` and by Markdown."""
+"""The man pages and the reference of the command line: all that `--help` says, readable by `man`
+and by Markdown.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_every_verb_has_a_page_with_its_options(folder: Path) -> None:
-    assert {path.name for path in folder.iterdir()} == {"recorder.1", *(f"recorder-{verb}.1" for verb in VERBS)}
+    assert {path.name for path in folder.iterdir()} == {
+        "recorder.1",
+        *(f"recorder-{verb}.1" for verb in VERBS),
+    }
     serve = (folder / "recorder-serve.1").read_text()
     assert r"\fB\-\-allow\-origin" in serve
 
@@ -36,7 +41,9 @@ def test_every_verb_has_a_page_with_its_options(folder: Path) -> None:
 @needs_groff
 def test_no_page_makes_groff_warn(folder: Path) -> None:
     pages = sorted(folder.iterdir())
-    done = subprocess.run(["groff", "-ww", "-man", "-Tutf8", "-z", *pages], capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        ["groff", "-ww", "-man", "-Tutf8", "-z", *pages], capture_output=True, text=True, timeout=60
+    )
     assert (done.returncode, done.stderr) == (0, "")
 
 
@@ -50,7 +57,12 @@ def test_every_page_has_a_line_that_apropos_finds(folder: Path) -> None:
 
 @needs_man
 def test_man_shows_the_options_of_a_command_as_they_are_typed(folder: Path) -> None:
-    environment = {"PATH": "/usr/bin:/bin", "MANWIDTH": "100", "LC_ALL": "C.UTF-8", "MANPAGER": "cat"}
+    environment = {
+        "PATH": "/usr/bin:/bin",
+        "MANWIDTH": "100",
+        "LC_ALL": "C.UTF-8",
+        "MANPAGER": "cat",
+    }
     command = ["man", "--warnings", "-l", str(folder / "recorder-serve.1")]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
     shown = re.sub(r".\x08|\x1b\[[\d;]*m", "", done.stdout)
@@ -63,10 +75,14 @@ def test_man_shows_the_options_of_a_command_as_they_are_typed(folder: Path) -> N
 def test_the_reference_has_every_option_of_a_command() -> None:
     page, missing = cli_docs.page(), []
     for name, command in COMMANDS.items():
-        section = re.split(rf"^##+ recorder {name}$", page, flags=re.MULTILINE)[1].partition("\n##")[0]
+        section = re.split(rf"^##+ recorder {name}$", page, flags=re.MULTILINE)[1].partition(
+            "\n##"
+        )[0]
         for each in command.params:
             is_shown = isinstance(each, click.Option) and not each.hidden
-            if is_shown and not re.search(rf"^\* `(\S+, )?{each.opts[-1]}\b", section, re.MULTILINE):
+            if is_shown and not re.search(
+                rf"^\* `(\S+, )?{each.opts[-1]}\b", section, re.MULTILINE
+            ):
                 missing.append((name, each.opts))
     assert missing == []
 
@@ -77,5 +93,7 @@ def test_roff_takes_no_text_for_a_macro() -> None:
 
 def test_every_link_of_the_reference_leads_to_a_heading() -> None:
     text = cli_docs.page()
-    headings = {each.replace(" ", "-") for each in re.findall(r"^##+ (recorder .*)$", text, re.MULTILINE)}
+    headings = {
+        each.replace(" ", "-") for each in re.findall(r"^##+ (recorder .*)$", text, re.MULTILINE)
+    }
     assert set(re.findall(r"\(#([\w-]+)\)", text)) <= headings

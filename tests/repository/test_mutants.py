@@ -56,11 +56,21 @@ def test_what_is_not_broken_passes_the_same_tests(copy: Copy) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "why"),
     [
-        pytest.param("is_loopback or (name", "is_loopback or  (name", "is green", marks=pytest.mark.slow),
-        ("import re\n", "import re\nimport nothing_of_that_name\n", "the tests could not be run"),
-        ("return is_loopback or (name", "return nothing_of_that_name or (name", "it is not a claim that failed"),
         pytest.param(
-            *("return is_loopback or (name", "return True or (name", "it failed for another reason"),
+            "is_loopback or (name", "is_loopback or  (name", "is green", marks=pytest.mark.slow
+        ),
+        ("import re\n", "import re\nimport nothing_of_that_name\n", "the tests could not be run"),
+        (
+            "return is_loopback or (name",
+            "return nothing_of_that_name or (name",
+            "it is not a claim that failed",
+        ),
+        pytest.param(
+            *(
+                "return is_loopback or (name",
+                "return True or (name",
+                "it failed for another reason",
+            ),
             marks=pytest.mark.slow,
         ),
     ],
@@ -70,6 +80,11 @@ def test_a_mutant_that_is_not_seen_or_does_not_run_is_told_from_one_that_is(
     copy: Copy, old: str, new: str, why: str
 ) -> None:
     mutant = Mutant(
-        "none", "recorder/proxy/admission.py", old, new, "tests/unit/proxy/test_admission.py", "a sentence of no test"
+        "none",
+        "recorder/proxy/admission.py",
+        old,
+        new,
+        "tests/unit/proxy/test_admission.py",
+        "a sentence of no test",
     )
     assert why in (survived(copy, mutant) or "")

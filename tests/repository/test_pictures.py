@@ -1,4 +1,6 @@
-"""The moving pictures of README are there, small, and of a session that their command can make again."""
+"""The moving pictures of README are there, small, and of a session that their command can make
+again.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The table of `docs/clients.md`, and what `make test-clients` is told of clients. The run itself needs registries."""
+"""The table of `docs/clients.md`, and what `make test-clients` is told of clients. The run itself
+needs registries.
+"""
 
 from __future__ import annotations
 
@@ -37,9 +39,13 @@ def test_no_two_clients_have_one_name() -> None:
 
 def test_each_client_is_pinned() -> None:
     for client in CLIENTS:
-        pins = [re.fullmatch(r"[^=]+==[\w.]+|@?[^@]+@[\w.-]+", package) for package in client.packages]
+        pins = [
+            re.fullmatch(r"[^=]+==[\w.]+|@?[^@]+@[\w.-]+", package) for package in client.packages
+        ]
         assert all(pins), client.name
-        assert not client.packages or any(client.version in package for package in client.packages), client.name
+        assert not client.packages or any(
+            client.version in package for package in client.packages
+        ), client.name
         assert set(client.waived) <= set(COLUMNS), client.name
         assert client.slow or "interrupted" in client.waived, client.name
 
@@ -94,7 +100,9 @@ def test_what_a_client_reports_is_read(said: Said, expected: Said) -> None:
 
 def run(*words: str, path: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "tools.real_clients", *words]
-    return subprocess.run(command, cwd=ROOT, env={"PATH": path}, capture_output=True, text=True, timeout=60)
+    return subprocess.run(
+        command, cwd=ROOT, env={"PATH": path}, capture_output=True, text=True, timeout=60
+    )
 
 
 def test_without_a_namespace_nothing_is_installed_or_run(tmp_path: Path) -> None:

@@ -14,7 +14,9 @@ from tools.wheel_hook import BILL
 
 FILES = (*sorted((ROOT / ".github" / "workflows").iterdir()), ROOT / "action.yml")
 CHECKS: dict[Any, Any] = yaml.safe_load((ROOT / ".github" / "workflows" / "checks.yml").read_text())
-RELEASE: dict[Any, Any] = yaml.safe_load((ROOT / ".github" / "workflows" / "release.yml").read_text())
+RELEASE: dict[Any, Any] = yaml.safe_load(
+    (ROOT / ".github" / "workflows" / "release.yml").read_text()
+)
 JOBS: dict[str, dict[str, Any]] = RELEASE["jobs"]
 SCRIPTS = [step["run"] for job in JOBS.values() for step in job["steps"] if "run" in step]
 
@@ -36,7 +38,9 @@ def test_all_files_use_the_same_commit_of_an_action() -> None:
 
 def test_only_two_jobs_may_ask_for_an_identity_and_none_may_write_to_the_repository() -> None:
     assert RELEASE["permissions"] == {}
-    identified = {name for name, job in JOBS.items() if job["permissions"].get("id-token") == "write"}
+    identified = {
+        name for name, job in JOBS.items() if job["permissions"].get("id-token") == "write"
+    }
     assert identified == {"attest", "publish"}
     assert not [name for name, job in JOBS.items() if job["permissions"].get("contents") == "write"]
 
@@ -61,7 +65,9 @@ def test_a_pull_request_may_only_read() -> None:
     """`pull_request_target` would run it with the rights of the repository."""
     assert set(CHECKS[True]) == {"pull_request", "push"}, "YAML reads `on` as true"
     assert CHECKS["permissions"] == {}
-    assert [job["permissions"] for job in CHECKS["jobs"].values()] == [{"contents": "read"}] * len(CHECKS["jobs"])
+    assert [job["permissions"] for job in CHECKS["jobs"].values()] == [{"contents": "read"}] * len(
+        CHECKS["jobs"]
+    )
 
 
 def test_a_pull_request_is_tested_where_a_release_is() -> None:
@@ -69,7 +75,9 @@ def test_a_pull_request_is_tested_where_a_release_is() -> None:
 
 
 def test_a_pull_request_has_to_pass_what_can_be_run_at_home() -> None:
-    commands = [step["run"] for job in CHECKS["jobs"].values() for step in job["steps"] if "run" in step]
+    commands = [
+        step["run"] for job in CHECKS["jobs"].values() for step in job["steps"] if "run" in step
+    ]
     targets = [command.removeprefix("make ") for command in commands if command.startswith("make ")]
     assert set(commands) == {".ci/run", *(f"make {target}" for target in targets)}
     assert (ROOT / ".ci" / "run").is_file()
@@ -90,7 +98,9 @@ def test_the_wheel_is_tested_in_the_file_that_a_release_builds() -> None:
 
 
 def test_the_bill_of_materials_is_made_before_the_wheel_and_attested_as_it_was_made() -> None:
-    """By a generator of others, of what users install; the hook of the build puts it into the wheel."""
+    """By a generator of others, of what users install; the hook of the build puts it into the
+    wheel.
+    """
     steps = JOBS["build"]["steps"]
     made, built = (
         next(number for number, step in enumerate(steps) if text in step.get("run", ""))
@@ -99,7 +109,13 @@ def test_the_bill_of_materials_is_made_before_the_wheel_and_attested_as_it_was_m
     assert made < built
     assert f"--output-file {BILL}" in steps[made]["run"]
     [kept] = [step for step in steps if step.get("with", {}).get("path") == BILL]
-    [attested] = [step["with"] for step in JOBS["attest"]["steps"] if "sbom-path" in step.get("with", {})]
+    [attested] = [
+        step["with"] for step in JOBS["attest"]["steps"] if "sbom-path" in step.get("with", {})
+    ]
     assert attested["sbom-path"].rpartition("/")[2] == BILL.rpartition("/")[2]
-    [taken] = [step["with"] for step in JOBS["attest"]["steps"] if step.get("with", {}).get("path") == "bill/"]
+    [taken] = [
+        step["with"]
+        for step in JOBS["attest"]["steps"]
+        if step.get("with", {}).get("path") == "bill/"
+    ]
     assert taken["name"] == kept["with"]["name"]

@@ -16,21 +16,29 @@ from tests.support.corpus import ROOT
 
 # Of MyST, as no other reader of Markdown knows it: directives, roles, targets, blocks of its own.
 ONLY_MYST = re.compile(r"^[`~:]{3,}\{|(?:^|\s)\{[a-z:-]+\}`|^\([\w-]+\)=$|^:::", re.MULTILINE)
-LINK = re.compile(r'<(?:a|iframe|img|link|script|source)\b[^>]*?\b(?:href|src|srcset)="([^"]+)"', re.DOTALL)
+LINK = re.compile(
+    r'<(?:a|iframe|img|link|script|source)\b[^>]*?\b(?:href|src|srcset)="([^"]+)"', re.DOTALL
+)
 PLAYED = "demo.html"  # a recorded session: its fragments are places in it
-LOADED = re.compile(r'<(?:img|link|script|source)\b[^>]*?\b(?:href|src|srcset)="(https?:|//)', re.DOTALL)
+LOADED = re.compile(
+    r'<(?:img|link|script|source)\b[^>]*?\b(?:href|src|srcset)="(https?:|//)', re.DOTALL
+)
 
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The site, made as the Makefile makes it, but in another folder."""
     pytest.importorskip("sphinx", reason="no sphinx: pip install '.[docs]'")
-    shown = subprocess.run(["make", "-n", "docs"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    shown = subprocess.run(
+        ["make", "-n", "docs"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout
     folder = tmp_path_factory.mktemp("site")
     for module in ("tools.reference", "sphinx"):
         command = next(line for line in shown.splitlines() if f" -m {module}" in line)
         arguments = command.replace("build/", f"{folder}/").split()[1:]
-        made = subprocess.run([sys.executable, *arguments], cwd=ROOT, capture_output=True, text=True)
+        made = subprocess.run(
+            [sys.executable, *arguments], cwd=ROOT, capture_output=True, text=True
+        )
         assert (made.returncode, made.stderr) == (0, "")
     return folder / "docs"
 
@@ -48,9 +56,15 @@ def test_every_link_of_the_site_leads_somewhere(site: Path) -> None:
         for link in LINK.findall(page.read_text()):
             to = urlsplit(link)
             target = page.parent / unquote(to.path) if to.path else page
-            has_anchors = target.suffix == ".html" and target.name != PLAYED and page.name != "search.html"
+            has_anchors = (
+                target.suffix == ".html" and target.name != PLAYED and page.name != "search.html"
+            )
             missing = not target.exists() or (to.fragment and has_anchors)
-            if not to.scheme and missing and to.fragment not in (anchors(target) if target.exists() else ()):
+            if (
+                not to.scheme
+                and missing
+                and to.fragment not in (anchors(target) if target.exists() else ())
+            ):
                 lost.append((page.relative_to(site).as_posix(), link))
     assert not lost
 
@@ -69,8 +83,14 @@ def test_the_site_loads_nothing_from_the_network(site: Path) -> None:
 
 def test_the_first_page_leads_to_every_page(site: Path) -> None:
     first = site / "docs" / "index.html"
-    links = {(first.parent / urlsplit(link).path).resolve() for link in LINK.findall(first.read_text())}
-    assert not [name_of(page) for page in PAGES if (site / name_of(page)).with_suffix(".html").resolve() not in links]
+    links = {
+        (first.parent / urlsplit(link).path).resolve() for link in LINK.findall(first.read_text())
+    }
+    assert not [
+        name_of(page)
+        for page in PAGES
+        if (site / name_of(page)).with_suffix(".html").resolve() not in links
+    ]
 
 
 def test_pages_are_plain_markdown() -> None:

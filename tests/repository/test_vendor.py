@@ -14,7 +14,9 @@ def test_each_file_is_as_the_manifest_says() -> None:
     assert list(vendored.differences()) == []
 
 
-def test_a_changed_and_an_unknown_file_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_changed_and_an_unknown_file_are_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = tmp_path / "vendor"
     shutil.copytree(vendored.FOLDER, folder)
     with (folder / "uPlot.esm.js").open("ab") as file:

@@ -1,6 +1,8 @@
-"""An agent that speaks A2A, of the official SDK, over HTTP on loopback: version 1.0 and 0.3, JSON-RPC and REST.
+"""An agent that speaks A2A, of the official SDK, over HTTP on loopback: version 1.0 and 0.3,
+JSON-RPC and REST.
 
-What it does, the text of a message says: `report`, `say`, `ask`, `fail`, `refuse`, or `wait` until it is canceled.
+What it does, the text of a message says: `report`, `say`, `ask`, `fail`, `refuse`, or `wait` until
+it is canceled.
 """
 
 from __future__ import annotations
@@ -15,7 +17,12 @@ from uuid import uuid4
 
 import uvicorn
 from a2a.client import ClientConfig, ClientFactory
-from a2a.helpers.proto_helpers import new_data_part, new_task_from_user_message, new_text_message, new_text_part
+from a2a.helpers.proto_helpers import (
+    new_data_part,
+    new_task_from_user_message,
+    new_text_message,
+    new_text_part,
+)
 from a2a.server.request_handlers import DefaultRequestHandler
 from a2a.server.routes.jsonrpc_routes import create_jsonrpc_routes
 from a2a.server.routes.rest_routes import create_rest_routes
@@ -60,8 +67,12 @@ class Reporter:
         else:
             for number, text in enumerate(("It is", " sunny", " ☀.")):
                 parts = [new_text_part(text)]
-                await updater.add_artifact(parts, artifact_id="r", name="weather", append=number > 0)
-            await updater.add_artifact([new_data_part({"celsius": 21})], artifact_id="d", last_chunk=True)
+                await updater.add_artifact(
+                    parts, artifact_id="r", name="weather", append=number > 0
+                )
+            await updater.add_artifact(
+                [new_data_part({"celsius": 21})], artifact_id="d", last_chunk=True
+            )
             await updater.complete(said("Done."))
 
     async def cancel(self, context: Any, queue: Any) -> None:
@@ -122,7 +133,9 @@ async def task_of(url: str, version: str, id: str, binding: str = "JSONRPC") -> 
 
 @contextlib.contextmanager
 def serving_a2a(path: str = "/agent") -> Iterator[str]:
-    """Serve the agent on a free port, over REST below the same path; gives its address without the path."""
+    """Serve the agent on a free port, over REST below the same path; gives its address without the
+    path.
+    """
     with socket.create_server(("127.0.0.1", 0)) as listener:
         base = f"http://127.0.0.1:{listener.getsockname()[1]}"
         handler = DefaultRequestHandler(Reporter(), InMemoryTaskStore(), card(base, "1.0"))

@@ -11,18 +11,36 @@ from typing import Any
 TURNS = 50
 NAMES = [f"tool_{number}" for number in range(12)]
 
-_WORDS = ("the", "file", "that", "was", "read", "says", "return", "value", "module", "test", "again", "error", "line")
+_WORDS = (
+    "the",
+    "file",
+    "that",
+    "was",
+    "read",
+    "says",
+    "return",
+    "value",
+    "module",
+    "test",
+    "again",
+    "error",
+    "line",
+)
 
 Text = Callable[[int], str]
 
 
 def _text(seed: int) -> Text:
     noise = random.Random(seed)
-    return lambda size: "".join(noise.choice(_WORDS) + noise.choice("     \n") for _ in range(size // 5))
+    return lambda size: "".join(
+        noise.choice(_WORDS) + noise.choice("     \n") for _ in range(size // 5)
+    )
 
 
 def _properties(text: Text) -> dict[str, Any]:
-    return {name: {"type": "string", "description": text(60)} for name in ("path", "pattern", "limit")}
+    return {
+        name: {"type": "string", "description": text(60)} for name in ("path", "pattern", "limit")
+    }
 
 
 def responses(turns: int = TURNS) -> Iterator[Any]:
@@ -35,8 +53,18 @@ def responses(turns: int = TURNS) -> Iterator[Any]:
     for turn in range(turns):
         yield {"instructions": instructions, "input": told, **rest, "metadata": {"turn": str(turn)}}
         told += [
-            {"type": "reasoning", "id": f"rs_{turn}", "summary": [], "encrypted_content": text(300)},
-            {"type": "function_call", "call_id": f"call_{turn}", "name": NAMES[0], "arguments": text(80)},
+            {
+                "type": "reasoning",
+                "id": f"rs_{turn}",
+                "summary": [],
+                "encrypted_content": text(300),
+            },
+            {
+                "type": "function_call",
+                "call_id": f"call_{turn}",
+                "name": NAMES[0],
+                "arguments": text(80),
+            },
             {"type": "function_call_output", "call_id": f"call_{turn}", "output": text(700)},
         ]
 
@@ -44,11 +72,27 @@ def responses(turns: int = TURNS) -> Iterator[Any]:
 def chat(turns: int = TURNS) -> Iterator[Any]:
     """Something in front of the history changes."""
     text = _text(2)
-    tools = [{"type": "function", "function": {"name": name, "parameters": _properties(text)}} for name in NAMES]
-    told: list[Any] = [{"role": "system", "content": text(5000)}, {"role": "user", "content": text(300)}]
+    tools = [
+        {"type": "function", "function": {"name": name, "parameters": _properties(text)}}
+        for name in NAMES
+    ]
+    told: list[Any] = [
+        {"role": "system", "content": text(5000)},
+        {"role": "user", "content": text(300)},
+    ]
     for turn in range(turns):
-        yield {"model": "gpt-demo", "seed": 10**turn % 977, "messages": told, "tools": tools, "stream": True}
-        call = {"id": f"call_{turn}", "type": "function", "function": {"name": NAMES[0], "arguments": text(80)}}
+        yield {
+            "model": "gpt-demo",
+            "seed": 10**turn % 977,
+            "messages": told,
+            "tools": tools,
+            "stream": True,
+        }
+        call = {
+            "id": f"call_{turn}",
+            "type": "function",
+            "function": {"name": NAMES[0], "arguments": text(80)},
+        }
         told += [
             {"role": "assistant", "content": None, "tool_calls": [call]},
             {"role": "tool", "tool_call_id": f"call_{turn}", "content": text(900)},
@@ -65,8 +109,19 @@ def anthropic(turns: int = TURNS) -> Iterator[Any]:
         marked = copy.deepcopy(told)
         for message in [each for each in marked if each["role"] == "user"][-2:]:
             message["content"][-1]["cache_control"] = {"type": "ephemeral"}
-        yield {"model": "claude-demo", "system": system, "messages": marked, "tools": tools, "stream": True}
-        use = {"type": "tool_use", "id": f"toolu_{turn}", "name": NAMES[0], "input": {"path": text(80)}}
+        yield {
+            "model": "claude-demo",
+            "system": system,
+            "messages": marked,
+            "tools": tools,
+            "stream": True,
+        }
+        use = {
+            "type": "tool_use",
+            "id": f"toolu_{turn}",
+            "name": NAMES[0],
+            "input": {"path": text(80)},
+        }
         result = {"type": "tool_result", "tool_use_id": f"toolu_{turn}", "content": text(900)}
         told += [{"role": "assistant", "content": [use]}, {"role": "user", "content": [result]}]
 
@@ -74,7 +129,13 @@ def anthropic(turns: int = TURNS) -> Iterator[Any]:
 def gemini(turns: int = TURNS) -> Iterator[Any]:
     """Written with spaces, as `json.dumps` does it."""
     text = _text(4)
-    tools = [{"functionDeclarations": [{"name": name, "parameters": _properties(text)} for name in NAMES]}]
+    tools = [
+        {
+            "functionDeclarations": [
+                {"name": name, "parameters": _properties(text)} for name in NAMES
+            ]
+        }
+    ]
     system = {"parts": [{"text": text(5000)}]}
     told: list[Any] = [{"role": "user", "parts": [{"text": text(300)}]}]
     for turn in range(turns):

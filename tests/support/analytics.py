@@ -1,7 +1,8 @@
-"""The questions of `docs/analytics.md`: what SQLite answers of the log, and the code that the page has for the others.
+"""The questions of `docs/analytics.md`: what SQLite answers of the log, and the code that the page
+has for the others.
 
-`ANSWERED_BY_SQLITE` is asked of the log, and its rows are what all the others must give over exported files. The code
-is taken from the page, so that what runs is what is printed there.
+`ANSWERED_BY_SQLITE` is asked of the log, and its rows are what all the others must give over
+exported files. The code is taken from the page, so that what runs is what is printed there.
 """
 
 from __future__ import annotations
@@ -74,7 +75,9 @@ FROM latency WHERE longest_silence_ns IS NOT NULL ORDER BY longest_silence_ns DE
 
 
 def code_of(heading: str) -> tuple[list[str], dict[str, list[str]]]:
-    """Return the blocks of a part of the page before its first question, and those of each question that it has."""
+    """Return the blocks of a part of the page before its first question, and those of each question
+    that it has.
+    """
     part = PAGE.partition(f"## {heading}\n")[2].partition("\n## ")[0]
     questions = "|".join(map(re.escape, ANSWERED_BY_SQLITE))
     opening, *rest = re.split(rf"^(?:### )?({questions})$", part, flags=re.MULTILINE)
@@ -88,7 +91,9 @@ def _blocks(text: str) -> list[str]:
 
 
 def _nth(answers: dict[str, list[str]], number: int) -> dict[str, str]:
-    return {question: blocks[number] for question, blocks in answers.items() if len(blocks) > number}
+    return {
+        question: blocks[number] for question, blocks in answers.items() if len(blocks) > number
+    }
 
 
 _, _ANSWERS = code_of("Ten questions")
@@ -108,7 +113,9 @@ CLICKHOUSE_SETTINGS = {
 
 
 def plain(rows: Iterable[Sequence[Any]]) -> list[tuple[Any, ...]]:
-    """The rows of any program as those of SQLite: dates as text, no kinds of numbers but two, nothing as `None`."""
+    """The rows of any program as those of SQLite: dates as text, no kinds of numbers but two,
+    nothing as `None`.
+    """
     return [tuple(map(_plain, row)) for row in rows]
 
 
@@ -125,7 +132,9 @@ def _plain(value: Any) -> Any:
 
 
 def exported_log(folder: Path) -> Path:
-    """Make a log with agents' sessions, failures, retries and prices, `recorder.db`, and its export, `parquet`."""
+    """Make a log with agents' sessions, failures, retries and prices, `recorder.db`, and its
+    export, `parquet`.
+    """
     db, files = folder / "recorder.db", folder / "files"
     files.mkdir()
     for path in (DATA / "cached_sessions").glob("*.gz"):
@@ -134,7 +143,11 @@ def exported_log(folder: Path) -> Path:
     others = sorted((DATA / "cassettes").glob("*.[yj]*"))
     imported = run_apart(db, "import", *sorted(files.iterdir()), *others)
     assert imported.code == 0, imported.err
-    for provider, model in (("openai", "gpt-6.1-sol"), ("openai", "gpt-5-mini"), ("anthropic", "claude-opus-5-5")):
+    for provider, model in (
+        ("openai", "gpt-6.1-sol"),
+        ("openai", "gpt-5-mini"),
+        ("anthropic", "claude-opus-5-5"),
+    ):
         put_prices(db, model, provider, input="1.25", output="10")
     exported = run_apart(db, "export", "--format", "parquet", "--events", folder / "parquet")
     assert exported.code == 0, exported.err
@@ -142,10 +155,13 @@ def exported_log(folder: Path) -> Path:
 
 
 def _retried() -> bytes:
-    """A cassette of VCR: a request that was refused twice and then answered, and one whose retry failed too."""
+    """A cassette of VCR: a request that was refused twice and then answered, and one whose retry
+    failed too.
+    """
     request = {"method": "POST", "uri": "https://api.openai.com/v1/chat/completions"}
     answered = (
-        '{"object":"chat.completion","model":"gpt-5-mini","choices":[],"usage":{"prompt_tokens":9,"total_tokens":9}}'
+        '{"object":"chat.completion",'
+        '"model":"gpt-5-mini","choices":[],"usage":{"prompt_tokens":9,"total_tokens":9}}'
     )
     calls = [
         {
@@ -166,10 +182,15 @@ def _retried() -> bytes:
     return json.dumps({"version": 1, "interactions": calls}).encode()
 
 
-def answers_of_the_log(db: Path, questions: Iterable[str] = ANSWERED_BY_SQLITE) -> dict[str, list[tuple[Any, ...]]]:
+def answers_of_the_log(
+    db: Path, questions: Iterable[str] = ANSWERED_BY_SQLITE
+) -> dict[str, list[tuple[Any, ...]]]:
     """The rows of SQLite for each question."""
     with connected(db) as connection:
-        return {each: plain(connection.execute(ANSWERED_BY_SQLITE[each]).fetchall()) for each in questions}
+        return {
+            each: plain(connection.execute(ANSWERED_BY_SQLITE[each]).fetchall())
+            for each in questions
+        }
 
 
 class ClickHouse:
@@ -187,4 +208,7 @@ class ClickHouse:
 
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
         """The rows of one statement, as those of SQLite."""
-        return plain(json.loads(line) for line in str(self._session.query(sql, "JSONCompactEachRow")).splitlines())
+        return plain(
+            json.loads(line)
+            for line in str(self._session.query(sql, "JSONCompactEachRow")).splitlines()
+        )

@@ -1,11 +1,12 @@
-"""Archives for tests: the sessions of a log, as they are, in a lake; and logs whose older sessions are in another one.
+"""Archives for tests: the sessions of a log, as they are, in a lake; and logs whose older sessions
+are in another one.
 
 archive(log, f"ducklake:{catalog}", data)      # a copy of all sessions, by no code of the archiver
-archived(log, archive)                         # by the archiver: the log has them no more
-python -m tests.support.archives LOG ARCHIVE STEP   # the same, session by session, killed at that step
+archived(log, archive)                         # by the archiver: the log has them no more python -m
+tests.support.archives LOG ARCHIVE STEP   # the same, session by session, killed at that step
 
-DuckDB brings another library of SQLite, and two of them must not have one file open in one process: nobody else may
-have the log open meanwhile.
+DuckDB brings another library of SQLite, and two of them must not have one file open in one process:
+nobody else may have the log open meanwhile.
 """
 
 from __future__ import annotations
@@ -53,19 +54,34 @@ def archive(log: Path, catalog: str | URL, data: Path) -> URL:
     with connected("db archive", EXTRA, attach) as connection:
         connection.execute(f"USE {LAKE}")
         create(connection)
-        ids = [row[0] for row in connection.execute("SELECT session_id FROM log.sessions").fetchall()]
-        ids += [row[0] for row in connection.execute("SELECT session_id FROM log.tombstones").fetchall()]
+        ids = [
+            row[0] for row in connection.execute("SELECT session_id FROM log.sessions").fetchall()
+        ]
+        ids += [
+            row[0] for row in connection.execute("SELECT session_id FROM log.tombstones").fetchall()
+        ]
         connection.execute("CREATE TEMP TABLE months (session_id VARCHAR, month VARCHAR)")
-        connection.executemany("INSERT INTO months VALUES (?, ?)", [(id, month_of(id)) for id in ids])
-        connection.execute("CREATE TEMP TABLE chains (exchange_id VARCHAR, last_hash BLOB, root_kind VARCHAR)")
+        connection.executemany(
+            "INSERT INTO months VALUES (?, ?)", [(id, month_of(id)) for id in ids]
+        )
+        connection.execute(
+            "CREATE TEMP TABLE chains (exchange_id VARCHAR, last_hash BLOB, root_kind VARCHAR)"
+        )
         firsts = {row[1]: Event(*row) for row in connection.execute(_FIRST).fetchall()}
-        exchanges = [Exchange(*row) for row in connection.execute("SELECT * FROM log.exchanges").fetchall()]
+        exchanges = [
+            Exchange(*row) for row in connection.execute("SELECT * FROM log.exchanges").fetchall()
+        ]
         lasts = dict(connection.execute(_LAST).fetchall())
-        chains = [(x.exchange_id, lasts[x.exchange_id], root_kind(x, firsts[x.exchange_id])) for x in exchanges]
+        chains = [
+            (x.exchange_id, lasts[x.exchange_id], root_kind(x, firsts[x.exchange_id]))
+            for x in exchanges
+        ]
         connection.executemany("INSERT INTO chains VALUES (?, ?, ?)", chains)
         connection.execute("BEGIN")
         for table in COPIED:
-            of_chain = "LEFT JOIN chains AS c USING (exchange_id)" if table.name == "exchanges" else ""
+            of_chain = (
+                "LEFT JOIN chains AS c USING (exchange_id)" if table.name == "exchanges" else ""
+            )
             columns = ", ".join(f'"{name}"' for name in table.columns)
             connection.execute(
                 f"INSERT INTO {table.name} ({columns}) SELECT {columns} FROM log.{table.name} "
@@ -80,7 +96,9 @@ _FIRST = "SELECT * FROM log.events WHERE pos = 0"
 _LAST = "SELECT exchange_id, arg_max(hash, pos) FROM log.events GROUP BY exchange_id"
 
 
-def archived(database: URL, archive: URL, step: Any = lambda _step, _sessions: None) -> list[MonthReport]:
+def archived(
+    database: URL, archive: URL, step: Any = lambda _step, _sessions: None
+) -> list[MonthReport]:
     """Archive all sessions, by the archiver."""
 
     async def held() -> Any:
@@ -93,7 +111,10 @@ def archived(database: URL, archive: URL, step: Any = lambda _step, _sessions: N
 
 
 def _archive_until(database: URL, archive: URL, last: str) -> None:
-    """Archive one session after the other, in a process that is killed at a step. Without one, to the end."""
+    """Archive one session after the other, in a process that is killed at a step.
+
+    Without one, to the end.
+    """
     archiver.BATCH_SESSIONS = 1
 
     def step(name: str, _sessions: int) -> None:
@@ -122,7 +143,9 @@ def archive_to(log: Path | URL, archive: URL, *session_ids: str) -> None:
 
 
 def divide(whole: Path, folder: Path, engine: str = "sqlite") -> tuple[Path, URL]:
-    """A copy of a log, and its archive, which has every second session: another log, or one of DuckLake."""
+    """A copy of a log, and its archive, which has every second session: another log, or one of
+    DuckLake.
+    """
     log, other = folder / "log.db", folder / "other.db"
     shutil.copy(whole, log)
     moved = session_ids(whole)[::2]

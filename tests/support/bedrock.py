@@ -1,4 +1,6 @@
-"""Bedrock: a server that answers as it does, its clients, and an answer of Anthropic's as InvokeModel streams it."""
+"""Bedrock: a server that answers as it does, its clients, and an answer of Anthropic's as
+InvokeModel streams it.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ Json = dict[str, Any]
 
 def chunk(event: Json, padding: str = "abcdefgh") -> bytes:
     """Encode an event of Anthropic's, with the member that hides its length."""
-    return aws_event("chunk", {"bytes": base64.b64encode(json.dumps(event).encode()).decode(), "p": padding})
+    return aws_event(
+        "chunk", {"bytes": base64.b64encode(json.dumps(event).encode()).decode(), "p": padding}
+    )
 
 
 def block(index: int, begun: Json, *deltas: Json) -> list[Json]:
@@ -38,11 +42,29 @@ def block(index: int, begun: Json, *deltas: Json) -> list[Json]:
     ]
 
 
-MESSAGE = {"id": "msg_bdrk_1", "type": "message", "role": "assistant", "model": "claude-sonnet-4-20250514"}
-COUNTS = {"input_tokens": 3, "cache_creation_input_tokens": 0, "cache_read_input_tokens": 2, "output_tokens": 1}
-METRICS = {"inputTokenCount": 3, "outputTokenCount": 9, "invocationLatency": 9, "firstByteLatency": 3}
+MESSAGE = {
+    "id": "msg_bdrk_1",
+    "type": "message",
+    "role": "assistant",
+    "model": "claude-sonnet-4-20250514",
+}
+COUNTS = {
+    "input_tokens": 3,
+    "cache_creation_input_tokens": 0,
+    "cache_read_input_tokens": 2,
+    "output_tokens": 1,
+}
+METRICS = {
+    "inputTokenCount": 3,
+    "outputTokenCount": 9,
+    "invocationLatency": 9,
+    "firstByteLatency": 3,
+}
 EVENTS: list[Json] = [
-    {"type": "message_start", "message": {**MESSAGE, "content": [], "stop_reason": None, "usage": COUNTS}},
+    {
+        "type": "message_start",
+        "message": {**MESSAGE, "content": [], "stop_reason": None, "usage": COUNTS},
+    },
     *block(
         0,
         {"type": "thinking", "thinking": "", "signature": ""},
@@ -71,15 +93,21 @@ EVENTS: list[Json] = [
 STREAM = b"".join(map(chunk, EVENTS))
 
 
-REFUSED = b'{"message":"The request signature we calculated does not match the signature you provided."}'
+REFUSED = (
+    b'{"message":"The request signature we calculated does not match the signature you provided."}'
+)
 
 
 def is_signed_for_host(request: Handler, body: bytes) -> bool:
-    """Return whether the signature of a request is right, with the host that was asked in it; a bearer key has none."""
+    """Return whether the signature of a request is right, with the host that was asked in it; a
+    bearer key has none.
+    """
     signed = re.search("SignedHeaders=([^,]+), Signature=(.+)", request.headers["authorization"])
     if signed is None:
         return request.headers["authorization"].startswith("Bearer ")
-    credentials, awsrequest = map(importlib.import_module, ("botocore.credentials", "botocore.awsrequest"))
+    credentials, awsrequest = map(
+        importlib.import_module, ("botocore.credentials", "botocore.awsrequest")
+    )
     headers = {name: request.headers[name] for name in signed[1].split(";")}
     again = awsrequest.AWSRequest(
         "POST", f"https://{request.headers['host']}{request.path}", headers=headers, data=body
@@ -94,20 +122,27 @@ def is_signed_for_host(request: Handler, body: bytes) -> bool:
 
 @contextmanager
 def bedrock(stream: bytes = STREAM, document: bytes = b"{}") -> Iterator[str]:
-    """A server that answers each request whose path says so with the stream, any other with the document."""
+    """A server that answers each request whose path says so with the stream, any other with the
+    document.
+    """
 
     class Bedrock(Handler):
         def do_POST(self) -> None:
             asked = self.given()
             if not is_signed_for_host(self, asked):
                 self.send_response(403)
-                self.send_header("x-amzn-ErrorType", "InvalidSignatureException:http://internal.amazon.com/coral/")
+                self.send_header(
+                    "x-amzn-ErrorType",
+                    "InvalidSignatureException:http://internal.amazon.com/coral/",
+                )
                 self.send_header("content-length", str(len(REFUSED)))
                 self.end_headers()
                 self.wfile.write(REFUSED)
                 return
             is_stream = self.path.endswith("-stream")
-            self.answer(KIND if is_stream else "application/json", stream if is_stream else document)
+            self.answer(
+                KIND if is_stream else "application/json", stream if is_stream else document
+            )
 
     with listening(Bedrock) as url:
         yield url
@@ -133,7 +168,8 @@ def aws_client(url: str) -> Iterator[Any]:
 def converse_events(body: bytes) -> list[Any]:
     """What botocore yields of a stream of Converse."""
     load, model, parsers, streams = map(
-        importlib.import_module, ("botocore.loaders", "botocore.model", "botocore.parsers", "botocore.eventstream")
+        importlib.import_module,
+        ("botocore.loaders", "botocore.model", "botocore.parsers", "botocore.eventstream"),
     )
     service = model.ServiceModel(load.Loader().load_service_model("bedrock-runtime", "service-2"))
 
@@ -146,12 +182,17 @@ def converse_events(body: bytes) -> list[Any]:
 
 
 def anthropic_bedrock(url: str) -> anthropic.AnthropicBedrock:
-    return anthropic.AnthropicBedrock(aws_region=REGION, api_key="none", base_url=url, max_retries=0)
+    return anthropic.AnthropicBedrock(
+        aws_region=REGION, api_key="none", base_url=url, max_retries=0
+    )
 
 
 def message_of(url: str) -> Json:
     """What Anthropic's SDK makes of a stream."""
-    with anthropic_bedrock(url) as client, client.messages.stream(model=MODEL, **QUESTION) as stream:
+    with (
+        anthropic_bedrock(url) as client,
+        client.messages.stream(model=MODEL, **QUESTION) as stream,
+    ):
         return stream.get_final_message().to_dict()
 
 

@@ -6,8 +6,9 @@
         await tab.open("#/sessions")
         assert await tab.violations() == []
 
-Starting one takes a second, so a process of tests has one, and each test a context of its own: cookies, theme, size.
-Playwright lives on the event loop that started it: tests and fixtures with a browser use the loop of the session.
+Starting one takes a second, so a process of tests has one, and each test a context of its own:
+cookies, theme, size. Playwright lives on the event loop that started it: tests and fixtures with a
+browser use the loop of the session.
 """
 
 from __future__ import annotations
@@ -24,14 +25,30 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import pytest
-from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Error, Page, Request, async_playwright, expect
+from playwright.async_api import (
+    Browser,
+    BrowserContext,
+    ConsoleMessage,
+    Error,
+    Page,
+    Request,
+    async_playwright,
+    expect,
+)
 
 VARIABLE = "RECORDER_TEST_CHROMIUM"
 PROGRAMS = ("/usr/bin/chromium", "chromium", "chromium-browser", "google-chrome")
 MISSING = f"There is no Chromium to test with: install one (Debian: chromium), or set {VARIABLE} to the path of one."
 
 ARGUMENTS = (
-    *("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync"),
+    *(
+        "--headless=new",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--disable-quic",
+        "--no-first-run",
+        "--disable-sync",
+    ),
     *("--disable-background-networking", "--disable-component-update", "--disable-dev-shm-usage"),
 )
 
@@ -87,7 +104,9 @@ def axe() -> str:
 
 
 SCREENSHOTS = "RECORDER_SCREENSHOTS"
-"""The variable that names a folder for pictures that people look at after a run. Without it none is taken."""
+"""The variable that names a folder for pictures that people look at after a run. Without it none is
+taken.
+"""
 
 
 PLAYER = "main [data-page=player] > .player"
@@ -102,12 +121,15 @@ _GO = """
 """Returns when the listeners of the viewer, which are older, have taken the last page away."""
 
 
-QUIET_LOOKS = 5  # at requests, each after two frames: what has come is drawn, and has asked for more
+# at requests, each after two frames: what has come is drawn, and has asked for more
+QUIET_LOOKS = 5
 _DRAWN = "() => new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)))"
 
 
 class Fault(NamedTuple):
-    """Something a page must not do: an error on the console (a violation of the CSP is one), or an uncaught one."""
+    """Something a page must not do: an error on the console (a violation of the CSP is one), or an
+    uncaught one.
+    """
 
     kind: Literal["console", "page", "crash"]
     text: str
@@ -123,29 +145,44 @@ class Tab:
         self._expected: list[str] = []
         page.set_default_timeout(TIMEOUT_S * 1e3)
         page.on("console", self._hear)
-        page.on("pageerror", lambda error: self.faults.append(Fault("page", f"{error.message}\n{error.stack}")))
+        page.on(
+            "pageerror",
+            lambda error: self.faults.append(Fault("page", f"{error.message}\n{error.stack}")),
+        )
         page.on("crash", lambda _: self.faults.append(Fault("crash", "")))
         self._open: set[Request] = set()
-        page.on("request", lambda request: None if request.url.endswith("/follow") else self._open.add(request))
+        page.on(
+            "request",
+            lambda request: None if request.url.endswith("/follow") else self._open.add(request),
+        )
         page.on("requestfinished", lambda request: self._open.discard(request))
         page.on("requestfailed", lambda request: self._open.discard(request))
 
     def _hear(self, message: ConsoleMessage) -> None:
-        if message.type == "error" and not any(re.search(each, message.text) for each in self._expected):
+        if message.type == "error" and not any(
+            re.search(each, message.text) for each in self._expected
+        ):
             self.faults.append(Fault("console", f"{message.text} ({message.location.get('url')})"))
 
     def expect(self, pattern: str) -> None:
-        """Let errors on the console pass that match: a test that makes the server refuse something has one."""
+        """Let errors on the console pass that match: a test that makes the server refuse something
+        has one.
+        """
         self._expected.append(pattern)
 
     async def open(self, route: str = "#/") -> None:
-        """Go to a page of the viewer, until it has drawn. Raises `AssertionError` if it shows an error instead."""
+        """Go to a page of the viewer, until it has drawn.
+
+        Raises `AssertionError` if it shows an error instead.
+        """
         await self.enter(route)
         error = await self.page.locator("main .page > p.error").all_inner_texts()
         assert not error, f"{self.page.url}: {error}"
 
     async def enter(self, route: str) -> None:
-        """Go to a page of the viewer, until it has drawn or failed; the first time by the address with the token."""
+        """Go to a page of the viewer, until it has drawn or failed; the first time by the address
+        with the token.
+        """
         if self.page.url.startswith(self.origin):
             await self.page.evaluate(_GO, route)
         else:
@@ -155,7 +192,10 @@ class Tab:
             await self.page.wait_for_selector(f"{PLAYER}[data-ready=true]", state="attached")
 
     async def settle(self) -> None:
-        """Wait until the page has what it asked for. A stream that it follows has no end, so it is never idle."""
+        """Wait until the page has what it asked for.
+
+        A stream that it follows has no end, so it is never idle.
+        """
         async with asyncio.timeout(TIMEOUT_S):
             quiet = 0
             while quiet < QUIET_LOOKS:
@@ -176,7 +216,8 @@ class Tab:
         """Return what axe-core finds, one line for each element."""
         faults, session = list(self.faults), await self.page.context.new_cdp_session(self.page)
         if not await self.page.evaluate("() => 'axe' in window"):
-            await session.send("Runtime.evaluate", {"expression": axe()})  # the CSP would forbid a script element
+            # the CSP would forbid a script element
+            await session.send("Runtime.evaluate", {"expression": axe()})
         found: dict[str, Any] = await self.page.evaluate(
             "tags => axe.run(document, { runOnly: { type: 'tag', values: tags }, resultTypes: ['violations'] })",
             list(tags),
@@ -190,7 +231,9 @@ class Tab:
         ]
 
     async def shoot(self, path: Path) -> None:
-        """Write a picture of the window; playwright would hide the caret by a style that the CSP forbids."""
+        """Write a picture of the window; playwright would hide the caret by a style that the CSP
+        forbids.
+        """
         await self.page.screenshot(path=path, caret="initial")
 
     async def picture(self, name: str) -> None:
@@ -203,11 +246,19 @@ class Tab:
 
 @asynccontextmanager
 async def opened(
-    browser: Browser, url: str, *, size: tuple[int, int] = WIDE, theme: Theme = "light", **options: Any
+    browser: Browser,
+    url: str,
+    *,
+    size: tuple[int, int] = WIDE,
+    theme: Theme = "light",
+    **options: Any,
 ) -> AsyncIterator[Tab]:
     """Yield a tab in a new context. Raises `AssertionError` at the end if it had faults."""
     context: BrowserContext = await browser.new_context(
-        viewport={"width": size[0], "height": size[1]}, color_scheme=theme, reduced_motion="reduce", **options
+        viewport={"width": size[0], "height": size[1]},
+        color_scheme=theme,
+        reduced_motion="reduce",
+        **options,
     )
     try:
         tab = Tab(await context.new_page(), url)

@@ -1,4 +1,5 @@
-"""A program that takes its settings and credentials as Codex CLI 0.169.0 was seen to, and asks what Codex would.
+"""A program that takes its settings and credentials as Codex CLI 0.169.0 was seen to, and asks what
+Codex would.
 
 It knows nothing of the recorder: tests call it `codex` and look at what it asks where.
 """
@@ -29,7 +30,10 @@ def merge(into: dict[str, Any], layer: Mapping[str, Any]) -> dict[str, Any]:
 def settings(home: Path, arguments: list[str]) -> dict[str, Any]:
     pairs = list(itertools.pairwise(arguments))
     found: dict[str, Any] = {}
-    for name in ("config", *(f"{value}.config" for option, value in pairs if option in ("-p", "--profile"))):
+    for name in (
+        "config",
+        *(f"{value}.config" for option, value in pairs if option in ("-p", "--profile")),
+    ):
         path = home / f"{name}.toml"
         merge(found, tomllib.loads(path.read_text()) if path.exists() else {})
     for setting in (value for option, value in pairs if option in ("-c", "--config")):
@@ -53,7 +57,10 @@ def login(home: Path) -> tuple[str, dict[str, str]]:
     held = json.loads((home / "auth.json").read_text())
     if held["auth_mode"] == "apikey":
         return "apikey", {"Authorization": f"Bearer {held['OPENAI_API_KEY']}"}
-    return "chatgpt", {"Authorization": f"Bearer {held['tokens']['access_token']}", "ChatGPT-Account-Id": "account"}
+    return "chatgpt", {
+        "Authorization": f"Bearer {held['tokens']['access_token']}",
+        "ChatGPT-Account-Id": "account",
+    }
 
 
 def main() -> None:
@@ -80,7 +87,9 @@ def main() -> None:
         "User-Agent": "codex_exec/0.169.0",
         **provider.get("http_headers", {}),
     }
-    with urllib.request.urlopen(urllib.request.Request(url, json.dumps(body).encode(), headers)) as response:
+    with urllib.request.urlopen(
+        urllib.request.Request(url, json.dumps(body).encode(), headers)
+    ) as response:
         sys.stdout.buffer.write(response.read())
 
 

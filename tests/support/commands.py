@@ -34,7 +34,9 @@ def examples(text: str) -> list[list[str]]:
 
 def blocks(help: str | None) -> str:
     """The parts of a help that click leaves as they are: where examples stand."""
-    return "\n".join(part for part in (help or "").split("\n\n") if part.lstrip(" ").startswith("\b"))
+    return "\n".join(
+        part for part in (help or "").split("\n\n") if part.lstrip(" ").startswith("\b")
+    )
 
 
 def parse(arguments: list[str]) -> str:

@@ -1,10 +1,12 @@
-"""The `console` blocks of a page: each line after `$ ` is typed in a terminal, and what it prints is compared.
+"""The `console` blocks of a page: each line after `$ ` is typed in a terminal, and what it prints
+is compared.
 
-All blocks of a page run in its order, in one folder and with the variables that earlier lines have set. A line shown
-as `…` stands for any lines. A command shown with `&` at its end runs until the page ends, and goes on when the lines
-shown have come; so does one that is ended with `^C`. A command must succeed, unless `echo $?` follows it. What is
-different each time, such as ids, times and versions, is the same after `normal`. A file that a page introduces as
-"`name.py`:" before a block is written first.
+All blocks of a page run in its order, in one folder and with the variables that earlier lines have
+set. A line shown as `…` stands for any lines. A command shown with `&` at its end runs until the
+page ends, and goes on when the lines shown have come; so does one that is ended with `^C`. A
+command must succeed, unless `echo $?` follows it. What is different each time, such as ids, times
+and versions, is the same after `normal`. A file that a page introduces as "`name.py`:" before a
+block is written first.
 """
 
 from __future__ import annotations
@@ -34,9 +36,16 @@ SIZE = (50, 110)  # rows and columns: a page has 120
 SKIPPED = "…"
 HOME = "/home/me"
 
-FILE = re.compile(r"`([\w./-]+\.(?:py|toml|ini|yaml|yml|sql|json))`:\n\n```\w+\n(.*?)^```", re.MULTILINE | re.DOTALL)
+FILE = re.compile(
+    r"`([\w./-]+\.(?:py|toml|ini|yaml|yml|sql|json))`:\n\n```\w+\n(.*?)^```",
+    re.MULTILINE | re.DOTALL,
+)
 _PORT = re.compile(r"(?:127\.0\.0\.1:|localhost:|--(?:ui-|admin-)?port )(\d{4,5})\b")
-_DEFAULT_PORTS = {"8787": "RECORDER_SERVE_PORT", "8788": "RECORDER_UI_PORT", "8900": "RECORDER_DEMO_PORT"}
+_DEFAULT_PORTS = {
+    "8787": "RECORDER_SERVE_PORT",
+    "8788": "RECORDER_UI_PORT",
+    "8900": "RECORDER_DEMO_PORT",
+}
 
 # What is different each time, and what stands for it.
 _NORMAL: Sequence[tuple[re.Pattern[str], str]] = [
@@ -48,7 +57,10 @@ _NORMAL: Sequence[tuple[re.Pattern[str], str]] = [
     (re.compile(r"\b\d{4}-\d\d-\d\d\b"), "DATE"),
     (re.compile(r"\b\d\d:\d\d(:\d\d(\.\d+)?)?\b"), "TIME"),
     (re.compile(r"(?<![\d.])\d+\.\d+\.\d+(?!\.?\d)"), "VERSION"),
-    (re.compile(r"\b\d[\d,]*(\.\d+)? ?(ns|µs|ms|s|min|events/s|tokens/s|[KMG]iB)(?![\w/])"), r"N \2"),
+    (
+        re.compile(r"\b\d[\d,]*(\.\d+)? ?(ns|µs|ms|s|min|events/s|tokens/s|[KMG]iB)(?![\w/])"),
+        r"N \2",
+    ),
     (re.compile(r"(?<![\d.])\d+\.\d\b(?!\.\d)"), "N"),  # milliseconds in a column
     (re.compile(r"([=─━-])\1{3,}"), r"\1\1\1"),
     (re.compile(r" {2,}"), " "),
@@ -71,7 +83,10 @@ class Step(NamedTuple):
 
 
 def steps(page: str) -> list[Step]:
-    """Return the commands of the `console` blocks of a page. Raises `ValueError` for a block that begins with none."""
+    """Return the commands of the `console` blocks of a page.
+
+    Raises `ValueError` for a block that begins with none.
+    """
     found: list[Step] = []
     for block in blocks(page, "console"):
         if not block.startswith("$ "):
@@ -87,7 +102,9 @@ def steps(page: str) -> list[Step]:
 
 
 def normal(text: str, folder: Path) -> list[str]:
-    """Return the lines of an output, with one word for each thing that is different each time; blank lines left out."""
+    """Return the lines of an output, with one word for each thing that is different each time;
+    blank lines left out.
+    """
     text = text.replace(str(folder), HOME)
     for pattern, stand_in in _NORMAL:
         text = pattern.sub(stand_in, text)
@@ -96,7 +113,9 @@ def normal(text: str, folder: Path) -> list[str]:
 
 def agrees(shown: Sequence[str], printed: Sequence[str], *, whole: bool = True) -> bool:
     """Return whether a page shows what was printed; without `whole`, the beginning of it."""
-    pattern = "".join(r"(?:.*\n)*?" if line == SKIPPED else f"{re.escape(line)}\n" for line in shown)
+    pattern = "".join(
+        r"(?:.*\n)*?" if line == SKIPPED else f"{re.escape(line)}\n" for line in shown
+    )
     text = "".join(f"{line}\n" for line in printed)
     return bool((re.fullmatch if whole else re.match)(pattern, text))
 
@@ -105,7 +124,9 @@ class Terminal:
     """A folder with what is typed there; leave it, and what still runs is ended."""
 
     def __init__(self, folder: Path, page: str) -> None:
-        """Give each port of the page, and each that is meant without a word, a free one of this machine."""
+        """Give each port of the page, and each that is meant without a word, a free one of this
+        machine.
+        """
         self.folder = folder
         named = {*_PORT.findall("\n".join(blocks(page, "console"))), *_DEFAULT_PORTS}
         self._ports = dict(zip(sorted(named), map(str, _free_ports(len(named))), strict=True))
@@ -125,8 +146,13 @@ class Terminal:
             job.end()
 
     def do(self, step: Step) -> None:
-        """Type a command. Raises `AssertionError` if it prints anything but what is shown, or the one before failed."""
-        assert self._code == 0 or step.command == "echo $?", f"before {step.command!r} the exit code was {self._code}"
+        """Type a command.
+
+        Raises `AssertionError` if it prints anything but what is shown, or the one before failed.
+        """
+        assert self._code == 0 or step.command == "echo $?", (
+            f"before {step.command!r} the exit code was {self._code}"
+        )
         number = re.fullmatch(r"kill %(\d+)", step.command)
         if number:
             self._jobs[int(number[1]) - 1].end()
@@ -134,7 +160,9 @@ class Terminal:
         command = Command(self._script(step), *self._where)
         self._jobs.append(command)
         shown = normal("\n".join(line for line in step.shown if line != "^C"), self.folder)
-        assert shown or not (step.stays or step.is_interrupted), f"{step.command}: nothing says when to go on"
+        assert shown or not (step.stays or step.is_interrupted), (
+            f"{step.command}: nothing says when to go on"
+        )
         if step.stays or step.is_interrupted:
             command.wait(lambda: agrees(shown, self._printed(command), whole=False))
             printed, whole = self._printed(command), False
@@ -157,7 +185,8 @@ class Terminal:
             "RECORDER_DB": str(self.folder / "recorder.db"),
             "RECORDER_ENV_URL": f"http://127.0.0.1:{self._ports['8787']}",
             "RECORDER_MOCK_PORT": self._ports["8787"],
-            "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",  # the plugins of these tests are not the reader's
+            # the plugins of these tests are not the reader's
+            "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
             "PYTEST_ADDOPTS": "-p recorder.pytest_plugin",
             "BROWSER": "true",
             "TERM": "dumb",
@@ -169,7 +198,9 @@ class Terminal:
     def _script(self, step: Step) -> str:
         command = self._here(step.command)
         if step.stays:
-            return f'test ! -e "{self._state}" || . "{self._state}"; exec {command.removesuffix("&")}'
+            return (
+                f'test ! -e "{self._state}" || . "{self._state}"; exec {command.removesuffix("&")}'
+            )
         before = f'test ! -e "{self._state}" || . "{self._state}"; cd "$PWD"; (exit {self._code})'
         return f'{before}\n{command}\ncode=$?; export -p > "{self._state}"; exit $code'
 
@@ -210,12 +241,17 @@ class Command:
         return self._read.decode("utf-8", "replace")
 
     def wait(self, until: Callable[[], bool]) -> None:
-        """Read what comes until the command has ended, or this holds. Raises `TimeoutError`, and kills it."""
+        """Read what comes until the command has ended, or this holds.
+
+        Raises `TimeoutError`, and kills it.
+        """
         deadline = time.monotonic() + TIMEOUT_S
         while not until() and self._receive(deadline):
             if time.monotonic() > deadline:
                 self._signal(signal.SIGKILL)
-                raise TimeoutError(f"it has not ended, nor printed what is shown, but:\n{self.text}")
+                raise TimeoutError(
+                    f"it has not ended, nor printed what is shown, but:\n{self.text}"
+                )
 
     def end(self) -> int:
         """Interrupt it if it runs, and return its exit code."""
@@ -230,7 +266,9 @@ class Command:
 
     def _receive(self, deadline: float) -> bool:
         """Read once; return whether there may be more."""
-        ready, _, _ = select.select([self._terminal], [], [], max(0.0, deadline - time.monotonic()) + 0.01)
+        ready, _, _ = select.select(
+            [self._terminal], [], [], max(0.0, deadline - time.monotonic()) + 0.01
+        )
         try:
             data = os.read(self._terminal, 65536) if ready else b""
         except OSError as failed:

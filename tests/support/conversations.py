@@ -1,4 +1,6 @@
-"""Recorded conversations for tests of what commands show: captured, stored and projected as the recorder does it."""
+"""Recorded conversations for tests of what commands show: captured, stored and projected as the
+recorder does it.
+"""
 
 from __future__ import annotations
 
@@ -53,21 +55,34 @@ def sse(type: str, **fields: Any) -> bytes:
     return f"event: {type}\ndata: {json.dumps({'type': type, **fields}, ensure_ascii=False)}\n\n".encode()
 
 
-def response(*items: bytes, id: str = "resp_1", model: str = "gpt-5", usage: Any = USAGE) -> list[bytes]:
+def response(
+    *items: bytes, id: str = "resp_1", model: str = "gpt-5", usage: Any = USAGE
+) -> list[bytes]:
     """A Responses stream around the events of its items."""
     about = {"id": id, "model": model, "status": "in_progress", "output": []}
     ended = {**about, "status": "completed", "usage": usage}
-    return numbered([sse("response.created", response=about), *items, sse("response.completed", response=ended)])
+    return numbered(
+        [sse("response.created", response=about), *items, sse("response.completed", response=ended)]
+    )
 
 
 def numbered(frames: Frames) -> list[bytes]:
     """Frames with the sequence numbers that the wire has."""
-    return [frame.replace(b'{"type"', b'{"sequence_number": %d, "type"' % n, 1) for n, frame in enumerate(frames)]
+    return [
+        frame.replace(b'{"type"', b'{"sequence_number": %d, "type"' % n, 1)
+        for n, frame in enumerate(frames)
+    ]
 
 
 def message(*words: str, index: int = 0, **fields: Any) -> list[bytes]:
     part = {"type": "output_text", "text": "".join(words), "annotations": [], **fields}
-    item = {"id": f"msg_{index}", "type": "message", "role": "assistant", "status": "in_progress", "content": []}
+    item = {
+        "id": f"msg_{index}",
+        "type": "message",
+        "role": "assistant",
+        "status": "in_progress",
+        "content": [],
+    }
     where = {"output_index": index, "item_id": item["id"], "content_index": 0}
     return [
         sse("response.output_item.added", output_index=index, item=item),
@@ -115,7 +130,10 @@ def answering(output: str, call_id: str = "call_1") -> list[dict[str, Any]]:
 
 
 class Conversations:
-    """A database. Frames of a response come 100 ms apart, the first one 100 ms after the request."""
+    """A database.
+
+    Frames of a response come 100 ms apart, the first one 100 ms after the request.
+    """
 
     def __init__(self, database: Path | URL) -> None:
         self.database = database_url(database)
@@ -126,7 +144,9 @@ class Conversations:
         """The file, if it is one."""
         return database_path(self.database)
 
-    def session(self, name: str, at_s: float = 0.0, origin: Literal["live", "import"] = "live") -> Conversation:
+    def session(
+        self, name: str, at_s: float = 0.0, origin: Literal["live", "import"] = "live"
+    ) -> Conversation:
         self._number += 1
         at_ns = START_NS + round(at_s * S)
         session = Session(make_id(self._number, at_ns), at_ns, name, "path", "{}", origin)
@@ -166,15 +186,29 @@ class Conversation:
         """An exchange that begins `at_s` after the session."""
         self._number += 1
         started_ns = self.session.created_ns + round(at_s * S)
-        ids = {"session_id": self.session.session_id, "exchange_id": make_id(self._number, started_ns)}
-        kind = {"provider": "openai", "api": "openai-responses", "method": "POST", "target": "/v1/responses"}
-        exchange = Exchange(**{**ids, **kind, "started_ns": started_ns, "recorder_id": "r", **fields})
-        asking = json.dumps(body or {"model": "gpt-5", "stream": True, "input": asked or []}).encode()
+        ids = {
+            "session_id": self.session.session_id,
+            "exchange_id": make_id(self._number, started_ns),
+        }
+        kind = {
+            "provider": "openai",
+            "api": "openai-responses",
+            "method": "POST",
+            "target": "/v1/responses",
+        }
+        exchange = Exchange(
+            **{**ids, **kind, "started_ns": started_ns, "recorder_id": "r", **fields}
+        )
+        asking = json.dumps(
+            body or {"model": "gpt-5", "stream": True, "input": asked or []}
+        ).encode()
         with Store(self.database) as store, store.transaction():
             store.add_exchange(exchange)
             head = ResponseHead(http_status, "OK", [("content-type", content_type)])
             ending = outcome if ended else None
-            store.append(recorded_events(exchange, asking, frames, ending, head, headers, attribution))
+            store.append(
+                recorded_events(exchange, asking, frames, ending, head, headers, attribution)
+            )
             if ended:
                 store.projector.project(exchange.session_id, exchange.exchange_id)
         return exchange
@@ -190,7 +224,9 @@ def recorded_events(
     attribution: Attribution | None = None,
 ) -> list[Event]:
     ids = (exchange.exchange_id, exchange.session_id)
-    head = RequestHead(*ids, exchange.started_ns, exchange.method, exchange.target, exchange.provider, [*headers])
+    head = RequestHead(
+        *ids, exchange.started_ns, exchange.method, exchange.target, exchange.provider, [*headers]
+    )
     if attribution is not None:
         head = msgspec.structs.replace(head, attribution=attribution)
     capture = Capture(exchange.session_id, exchange.exchange_id, by_name(exchange.api), 0)
@@ -224,7 +260,12 @@ class Recorded:
         self._clock = 1_700_000_000_000_000_000
 
     def session(
-        self, name: str, *bodies: list[bytes], gap: bool = False, ended: bool = True, outcome: Outcome = "eof"
+        self,
+        name: str,
+        *bodies: list[bytes],
+        gap: bool = False,
+        ended: bool = True,
+        outcome: Outcome = "eof",
     ) -> str:
         session_id = self._id()
         with Store(self.path) as store, store.transaction():
@@ -233,20 +274,38 @@ class Recorded:
                 self._exchange(store, session_id, body, gap, outcome if ended else None)
         return session_id
 
-    def _exchange(self, store: Store, session_id: str, body: list[bytes], gap: bool, end: Outcome | None) -> None:
+    def _exchange(
+        self, store: Store, session_id: str, body: list[bytes], gap: bool, end: Outcome | None
+    ) -> None:
         exchange_id = self._id()
-        head = RequestHead(exchange_id, session_id, self._clock, "POST", "/v1/responses", "openai", [])
+        head = RequestHead(
+            exchange_id, session_id, self._clock, "POST", "/v1/responses", "openai", []
+        )
         api = "openai-responses"
         store.add_exchange(
-            Exchange(session_id, exchange_id, self._clock, "r", "openai", api, "POST", "/v1/responses", "curl")
+            Exchange(
+                session_id,
+                exchange_id,
+                self._clock,
+                "r",
+                "openai",
+                api,
+                "POST",
+                "/v1/responses",
+                "curl",
+            )
         )
         capture = Capture(session_id, exchange_id, by_name(api), 0)
         events = capture.request(head, b'{"stream":true}', wire=b'{"stream":true}')
-        events += capture.response(1_000_000, ResponseHead(200, "OK", [("content-type", "text/event-stream")]))
+        events += capture.response(
+            1_000_000, ResponseHead(200, "OK", [("content-type", "text/event-stream")])
+        )
         for number, chunk in enumerate(body):
             events += capture.chunk((10 + number * 20) * 1_000_000, chunk)
         if gap:
-            events += capture.gap(GapRecord("response", 1, 5, "", 0, 0, "the journal is at its bound"))
+            events += capture.gap(
+                GapRecord("response", 1, 5, "", 0, 0, "the journal is at its bound")
+            )
         if end is not None:
             events += capture.end(500_000_000, ExchangeEnd(end))
         store.append(events)
@@ -278,7 +337,13 @@ RESULT = {"type": "function_call_output", "call_id": "call_1", "output": "7"}
 def said(text: str, id: str = "msg_1") -> Json:
     """A message of the model, as the provider states it."""
     part = {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
-    return {"type": "message", "id": id, "status": "completed", "role": "assistant", "content": [part]}
+    return {
+        "type": "message",
+        "id": id,
+        "status": "completed",
+        "role": "assistant",
+        "content": [part],
+    }
 
 
 def user(text: str) -> Json:
@@ -294,20 +359,31 @@ def asks(input: Any, previous: str | None = None, **fields: Any) -> Json:
 def answer(id: str, *items: Json, restates: bool = True) -> list[Json]:
     """The events of a response; without `restates` its last one has no items, as Codex accepts it."""
     done = [
-        {"type": "response.output_item.done", "output_index": index, "item": item} for index, item in enumerate(items)
+        {"type": "response.output_item.done", "output_index": index, "item": item}
+        for index, item in enumerate(items)
     ]
     output = [*items] if restates else []
     return [
         {"type": "response.created", "response": {"id": id, "status": "in_progress", "output": []}},
         *done,
-        {"type": "response.completed", "response": {"id": id, "status": "completed", "output": output}},
+        {
+            "type": "response.completed",
+            "response": {"id": id, "status": "completed", "output": output},
+        },
     ]
 
 
 def made(
-    number: int, body: Json | None, events: Iterable[Json] = (), *, turn: bool = False, document: Json | None = None
+    number: int,
+    body: Json | None,
+    events: Iterable[Json] = (),
+    *,
+    turn: bool = False,
+    document: Json | None = None,
 ) -> Recording:
-    """An exchange of a session: a request, and the events or the document that answered it; `turn`: over WebSocket."""
+    """An exchange of a session: a request, and the events or the document that answered it; `turn`:
+    over WebSocket.
+    """
     target = "/v1/responses" if body is not None else "/v1/responses/resp"
     method = WEBSOCKET if turn else "GET" if body is None else "POST"
     ids = ("s", f"e{number}", number, "r", "openai", "openai-responses")
@@ -332,8 +408,15 @@ def by_delta(*, turn: bool = False, text: str = "Roll two dice.") -> list[Record
     """Three requests of an agent, of which each has only what is new."""
     return [
         made(1, asks(user(text)["content"][0]["text"]), answer("resp_1", THOUGHT, CALL), turn=turn),
-        made(2, asks([RESULT], "resp_1"), answer("resp_2", said("You rolled 7."), restates=False), turn=turn),
-        made(3, asks([user("Again?")], "resp_2"), answer("resp_3", said("No.", "msg_2")), turn=turn),
+        made(
+            2,
+            asks([RESULT], "resp_1"),
+            answer("resp_2", said("You rolled 7."), restates=False),
+            turn=turn,
+        ),
+        made(
+            3, asks([user("Again?")], "resp_2"), answer("resp_3", said("No.", "msg_2")), turn=turn
+        ),
     ]
 
 
@@ -345,7 +428,11 @@ def whole_history(text: str = "Roll two dice.") -> list[Recording]:
     return [
         made(1, asks([user(text)]), answer("resp_a", THOUGHT, CALL)),
         made(2, asks(first), answer("resp_b", said("You rolled 7."))),
-        made(3, asks([*first, spoken, {"role": "user", "content": "Again?"}]), answer("resp_c", said("No."))),
+        made(
+            3,
+            asks([*first, spoken, {"role": "user", "content": "Again?"}]),
+            answer("resp_c", said("No.")),
+        ),
     ]
 
 

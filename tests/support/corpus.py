@@ -20,13 +20,16 @@ CORPUS = Path(os.environ.get("RECORDER_CORPUS", ROOT.parent / "shared" / "corpus
 TRANSCRIPTS = Path(os.environ.get("RECORDER_WIRE", ROOT.parent / "shared" / "wire")) / "websocket"
 
 needs_corpus = pytest.mark.skipif(
-    not (CORPUS / "index.json").exists(), reason="no corpus: set RECORDER_CORPUS to a folder that holds index.json"
+    not (CORPUS / "index.json").exists(),
+    reason="no corpus: set RECORDER_CORPUS to a folder that holds index.json",
 )
 
 
 @cache
 def corpus_index() -> list[dict[str, Any]]:
-    """The entries of `index.json`: `file`, `provider`, `core`, `bytes`, `sha256`, `event_types` and more."""
+    """The entries of `index.json`: `file`, `provider`, `core`, `bytes`, `sha256`, `event_types` and
+    more.
+    """
     if not (CORPUS / "index.json").exists():
         return []
     files: list[dict[str, Any]] = json.loads((CORPUS / "index.json").read_text())["files"]
@@ -39,7 +42,9 @@ def corpus_files(*, core: bool = True) -> list[Path]:
 
 
 def each_stream(entries: Iterable[dict[str, Any]]) -> Callable[[Test], Test]:
-    """Run a test of an entry of the index for each of these: in one test the core, in a slow one the rest."""
+    """Run a test of an entry of the index for each of these: in one test the core, in a slow one
+    the rest.
+    """
     parts: dict[str, list[tuple[dict[str, Any]]]] = {"core": [], "beyond": []}
     for entry in entries:
         parts["core" if entry["core"] else "beyond"].append((entry,))
@@ -49,7 +54,9 @@ def each_stream(entries: Iterable[dict[str, Any]]) -> Callable[[Test], Test]:
             run_all(test, parts[part])
 
         run.__doc__ = test.__doc__
-        both = pytest.mark.parametrize("part", ["core", pytest.param("beyond", marks=pytest.mark.slow)])
+        both = pytest.mark.parametrize(
+            "part", ["core", pytest.param("beyond", marks=pytest.mark.slow)]
+        )
         return needs_corpus(both(run))
 
     return decorate

@@ -1,10 +1,11 @@
-"""A hand on every write, sync, truncation and deletion of a disk: of SQLite through a VFS, of all others through `os`.
+"""A hand on every write, sync, truncation and deletion of a disk: of SQLite through a VFS, of all
+others through `os`.
 
     with on_disk(directory, disk):      # everything under `directory` passes `disk`, which may raise `OSError`
         …the product, unchanged…
 
-The VFS is put into the very SQLite that the `sqlite3` module uses, so neither the product nor its driver is replaced.
-It calls the one it stands before; a `Disk` only looks on, or refuses.
+The VFS is put into the very SQLite that the `sqlite3` module uses, so neither the product nor its
+driver is replaced. It calls the one it stands before; a `Disk` only looks on, or refuses.
 """
 
 from __future__ import annotations
@@ -28,12 +29,17 @@ import pytest
 SHORT = -1  # as an error: there is room for half of a write
 
 OK, FULL, IOERR = 0, 13, 10
-IOERR_WRITE, IOERR_FSYNC, IOERR_TRUNCATE, IOERR_DELETE = (IOERR | each << 8 for each in (3, 4, 6, 10))
+IOERR_WRITE, IOERR_FSYNC, IOERR_TRUNCATE, IOERR_DELETE = (
+    IOERR | each << 8 for each in (3, 4, 6, 10)
+)
 OPEN_JOURNALS = 0x00000800 | 0x00004000 | 0x00080000  # main journal, super-journal, WAL
 
 
 class Disk:
-    """Looks on. Each method is called before the thing is done; an `OSError` from it means that it is not done."""
+    """Looks on.
+
+    Each method is called before the thing is done; an `OSError` from it means that it is not done.
+    """
 
     def opening(self, path: str, *, is_new: bool) -> None: ...
 
@@ -66,9 +72,13 @@ class Short(OSError):
 
 
 class Faults(Disk):
-    """Refuses the k-th write, sync, truncation or new name of the files that `concerns` says, once or until healed."""
+    """Refuses the k-th write, sync, truncation or new name of the files that `concerns` says, once
+    or until healed.
+    """
 
-    def __init__(self, concerns: Callable[[str], bool], at: int, error: int, *, for_good: bool = False) -> None:
+    def __init__(
+        self, concerns: Callable[[str], bool], at: int, error: int, *, for_good: bool = False
+    ) -> None:
         self._concerns, self._at, self._error, self._for_good = concerns, at, error, for_good
         self.count = self.refused = 0
         self._healed = False
@@ -79,7 +89,11 @@ class Faults(Disk):
 
     def writing(self, path: str, offset: int, data: bytes) -> None:
         if self._refuses(path):
-            raise Short(len(data) // 2) if self._error == SHORT else OSError(self._error, os.strerror(self._error))
+            raise (
+                Short(len(data) // 2)
+                if self._error == SHORT
+                else OSError(self._error, os.strerror(self._error))
+            )
 
     def _other(self, path: str) -> None:
         if self._refuses(path):
@@ -148,14 +162,18 @@ class _Methods(Structure):
 
 
 class _Shim:
-    """A VFS before the default one. Once registered it stays, and lets everything pass when there is no disk."""
+    """A VFS before the default one.
+
+    Once registered it stays, and lets everything pass when there is no disk.
+    """
 
     def __init__(self, library: Any) -> None:
         library.sqlite3_vfs_find.restype = POINTER(_Vfs)
         self.disk: Disk | None = None
         self.root = ""
         self._paths: dict[int, str] = {}
-        self._fresh: set[str] = set()  # journals whose entry in the directory their first sync will bring to the disk
+        # journals whose entry in the directory their first sync will bring to the disk
+        self._fresh: set[str] = set()
         self._tables: dict[int, _Methods] = {}
         self._below = library.sqlite3_vfs_find(None)
         below = self._below.contents
@@ -168,11 +186,19 @@ class _Shim:
     def _open(self, _vfs: int, name: int, file: int, flags: int, out: int) -> int:
         path = ctypes.string_at(name).decode() if name else ""
         if not self._is_watched(path):
-            return int(self._below.contents.xOpen(ctypes.addressof(self._below.contents), name, file, flags, out))
+            return int(
+                self._below.contents.xOpen(
+                    ctypes.addressof(self._below.contents), name, file, flags, out
+                )
+            )
         is_new = not os.path.exists(path)
         if is_new and (code := self._refused(IOERR, lambda disk: disk.opening(path, is_new=True))):
             return code
-        code = int(self._below.contents.xOpen(ctypes.addressof(self._below.contents), name, file, flags, out))
+        code = int(
+            self._below.contents.xOpen(
+                ctypes.addressof(self._below.contents), name, file, flags, out
+            )
+        )
         if code == OK:
             if is_new and flags & OPEN_JOURNALS:
                 self._fresh.add(path)
@@ -193,7 +219,9 @@ class _Shim:
 
     def _write(self, below: _Methods, file: int, data: int, size: int, offset: int) -> int:
         content = ctypes.string_at(data, size)
-        code = self._refused(IOERR_WRITE, lambda disk: disk.writing(self._paths[file], offset, content))
+        code = self._refused(
+            IOERR_WRITE, lambda disk: disk.writing(self._paths[file], offset, content)
+        )
         return code or int(below.xWrite(file, data, size, offset))
 
     def _truncate(self, below: _Methods, file: int, size: int) -> int:
@@ -203,7 +231,9 @@ class _Shim:
     def _sync(self, below: _Methods, file: int, flags: int) -> int:
         path, disk = self._paths[file], self.disk
         mark = disk.mark() if disk else 0
-        code = self._refused(IOERR_FSYNC, lambda disk: disk.syncing(path)) or int(below.xSync(file, flags))
+        code = self._refused(IOERR_FSYNC, lambda disk: disk.syncing(path)) or int(
+            below.xSync(file, flags)
+        )
         if code == OK and disk:
             disk.synced(path, mark)
             if path in self._fresh:  # then SQLite has synced the directory, too
@@ -216,7 +246,11 @@ class _Shim:
         exists = self._is_watched(path) and os.path.exists(path)
         if exists and (code := self._refused(IOERR_DELETE, lambda disk: disk.deleting(path))):
             return code
-        code = int(self._below.contents.xDelete(ctypes.addressof(self._below.contents), name, sync_directory))
+        code = int(
+            self._below.contents.xDelete(
+                ctypes.addressof(self._below.contents), name, sync_directory
+            )
+        )
         if exists and code == OK and sync_directory and self.disk:
             self.disk.synced(os.path.dirname(path), self.disk.mark())
         return code
@@ -237,14 +271,19 @@ _shims: list[_Shim] = []  # one, for ever: connections keep pointers to it
 
 
 def shim() -> _Shim:
-    """The VFS, registered with the SQLite of the `sqlite3` module. Skips the test where that cannot be reached."""
+    """The VFS, registered with the SQLite of the `sqlite3` module.
+
+    Skips the test where that cannot be reached.
+    """
     if not _shims:
         try:
             library = ctypes.CDLL(_sqlite3.__file__)
             library.sqlite3_libversion.restype = c_char_p
             assert library.sqlite3_libversion().decode() == sqlite3.sqlite_version
         except (AttributeError, OSError, AssertionError):
-            pytest.skip("the SQLite of this Python is not a library that a VFS can be registered with")
+            pytest.skip(
+                "the SQLite of this Python is not a library that a VFS can be registered with"
+            )
         _shims.append(_Shim(library))
     return _shims[0]
 
@@ -260,7 +299,18 @@ class _Calls:
         self._below: dict[str, Any] = {}
 
     def install(self) -> None:
-        for name in ("open", "write", "writev", "pwrite", "fsync", "ftruncate", "rename", "unlink", "mkdir", "rmdir"):
+        for name in (
+            "open",
+            "write",
+            "writev",
+            "pwrite",
+            "fsync",
+            "ftruncate",
+            "rename",
+            "unlink",
+            "mkdir",
+            "rmdir",
+        ):
             self._below[name] = getattr(os, name)
             setattr(os, name, getattr(self, name))
 
@@ -482,7 +532,10 @@ class Drive(Disk):
 
 @dataclass
 class Image:
-    """The files after a cut at a moment. `kept_all`: everything came through, as after `kill -9`."""
+    """The files after a cut at a moment.
+
+    `kept_all`: everything came through, as after `kill -9`.
+    """
 
     moment: int
     kept_all: bool
@@ -540,14 +593,18 @@ def _rename(step: Names, names: dict[str, Node]) -> None:
 
 
 def _image(root: Directory, moment: int, dice: random.Random) -> Image:
-    """A share of what is pending comes through: nothing, everything, or so many of a hundred, each by its own luck."""
+    """A share of what is pending comes through: nothing, everything, or so many of a hundred, each
+    by its own luck.
+    """
     share = dice.choice((0.0, 1.0, dice.random(), dice.random()))
     image = Image(moment, share == 1.0)
     _fill(image, "", root, share, dice)
     return image
 
 
-def _fill(image: Image, prefix: str, directory: Directory, share: float, dice: random.Random) -> None:
+def _fill(
+    image: Image, prefix: str, directory: Directory, share: float, dice: random.Random
+) -> None:
     names = dict(directory.durable)
     for step in directory.pending[: round(share * len(directory.pending))]:
         _rename(step, names)

@@ -1,6 +1,8 @@
-"""An empty log in a file, to be copied: running all migrations takes 0.1 s of processor time, a copy a millisecond.
+"""An empty log in a file, to be copied: running all migrations takes 0.1 s of processor time, a
+copy a millisecond.
 
-`tests/integration/store/test_migrate.py` runs them, and so does each recorder that tests start without a database.
+`tests/integration/store/test_migrate.py` runs them, and so does each recorder that tests start
+without a database.
 """
 
 from __future__ import annotations

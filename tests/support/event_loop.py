@@ -1,7 +1,8 @@
 """Which event loop a test runs on, and how it waits.
 
-`on_uvloop` runs a test on uvloop, where the program runs. `both_loops` runs it on asyncio's loop too, which the program
-has on Windows: for what the loops do differently, such as buffers, half-closed connections, resets and TLS.
+`on_uvloop` runs a test on uvloop, where the program runs. `both_loops` runs it on asyncio's loop
+too, which the program has on Windows: for what the loops do differently, such as buffers,
+half-closed connections, resets and TLS.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ import uvloop
 T = TypeVar("T")
 Test = Callable[..., Coroutine[Any, Any, None]]
 
-DEADLINE_S = 30.0  # after which a test that waits for something fails: the machine may have other things to do
+# after which a test that waits for something fails: the machine may have other things to do
+DEADLINE_S = 30.0
 POLL_S = 0.005
 STOOD = 20  # looks at a value that has not changed: a tenth of a second
 
@@ -35,13 +37,18 @@ async def eventually(condition: Callable[[], bool], within_s: float = DEADLINE_S
 
 
 async def turns(count: int = 20) -> None:
-    """Let the loop go round: what was sent in this process arrives, and what follows from it is done."""
+    """Let the loop go round: what was sent in this process arrives, and what follows from it is
+    done.
+    """
     for _ in range(count):
         await asyncio.sleep(0)
 
 
 async def settled(value: Callable[[], object]) -> None:
-    """Wait until a value stands still. Where a busy machine lets it stand still too early, a test claims less."""
+    """Wait until a value stands still.
+
+    Where a busy machine lets it stand still too early, a test claims less.
+    """
     before, stood = value(), 0
     while stood < STOOD:
         await asyncio.sleep(POLL_S)
@@ -51,7 +58,9 @@ async def settled(value: Callable[[], object]) -> None:
 
 
 class Clock:
-    """The clock of the loop that runs, which is asyncio's: a test puts it forward, so that timers are due."""
+    """The clock of the loop that runs, which is asyncio's: a test puts it forward, so that timers
+    are due.
+    """
 
     def __init__(self, patched: pytest.MonkeyPatch) -> None:
         now, self._ahead_s = asyncio.get_running_loop().time, 0.0
@@ -65,7 +74,9 @@ class Clock:
 
 @contextmanager
 def beside(entered: Callable[[], AbstractAsyncContextManager[T]]) -> Iterator[T]:
-    """Run a context on a loop in a thread of its own, for a test that blocks, such as by a command in its process."""
+    """Run a context on a loop in a thread of its own, for a test that blocks, such as by a command
+    in its process.
+    """
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever)
     thread.start()

@@ -16,7 +16,9 @@ from tests.support.server import address, run
 
 
 def filled(url: URL, demo: Path, folder: Path) -> URL:
-    """A log with the demo, a conversation with all that a view may show, and an agent that repeats its requests."""
+    """A log with the demo, a conversation with all that a view may show, and an agent that repeats
+    its requests.
+    """
     assert run(folder / "x", "db", "copy", demo, address(url)).code == 0
     with written(url) as connection:
         a_conversation(connection)

@@ -10,7 +10,15 @@ from typing import Any, TypeVar
 import msgspec
 
 from recorder.ingest.capture import Capture
-from recorder.model.events import BODY_KINDS, Event, Exchange, ExchangeEnd, Kind, RequestHead, ResponseHead
+from recorder.model.events import (
+    BODY_KINDS,
+    Event,
+    Exchange,
+    ExchangeEnd,
+    Kind,
+    RequestHead,
+    ResponseHead,
+)
 from recorder.model.events import Outcome as Ending
 from recorder.model.facts import Fact, RequestFacts
 from recorder.projections.fold import Folding, Rows
@@ -18,14 +26,22 @@ from recorder.projections.rows import AnomalyRow, Projection
 from recorder.wire.dialects import by_name
 from recorder.wire.dialects.openai_responses import DIALECT
 
-EXCHANGE = Exchange("s-1", "e-1", 1_000, "r-1", "openai", "openai-responses", "POST", "/v1/responses")
+EXCHANGE = Exchange(
+    "s-1", "e-1", 1_000, "r-1", "openai", "openai-responses", "POST", "/v1/responses"
+)
 
 MS = 1_000_000
 
 
 def event(pos: int = 0, *, kind: Kind = "frame", t_ms: float = 0.0, **fields: Any) -> Event:
     """An event of `EXCHANGE`; what is not given is not there."""
-    empty = {"type": None, "sequence_number": None, "item_id": None, "output_index": None, "raw": b"data: {}\n\n"}
+    empty = {
+        "type": None,
+        "sequence_number": None,
+        "item_id": None,
+        "output_index": None,
+        "raw": b"data: {}\n\n",
+    }
     return Event(
         "s-1",
         "e-1",
@@ -59,7 +75,11 @@ def fold(projection: Projection, told: Iterable[Told], exchange: Exchange = EXCH
     folding = Folding(exchange, with_history=True)
     for pos, each in enumerate(told):
         at, facts = (
-            each if isinstance(each, tuple) else (each, ()) if isinstance(each, Event) else (event(pos), (each,))
+            each
+            if isinstance(each, tuple)
+            else (each, ())
+            if isinstance(each, Event)
+            else (event(pos), (each,))
         )
         if at.kind in BODY_KINDS:
             folding.timing.event(at)
@@ -85,12 +105,19 @@ def captured(
 ) -> tuple[Exchange, list[Event]]:
     """A response as the log has it, a millisecond for every chunk that the body is cut into."""
     if exchange is None:
-        exchange = msgspec.structs.replace(EXCHANGE, api=api, target=PATHS[api], started_ns=started_ns)
+        exchange = msgspec.structs.replace(
+            EXCHANGE, api=api, target=PATHS[api], started_ns=started_ns
+        )
     api, target = exchange.api, exchange.target
-    head = RequestHead(exchange.exchange_id, exchange.session_id, started_ns, "POST", target, "openai", [])
+    head = RequestHead(
+        exchange.exchange_id, exchange.session_id, started_ns, "POST", target, "openai", []
+    )
     capture = Capture(exchange.session_id, exchange.exchange_id, by_name(api), 0)
     events = capture.request(head, request, wire=request)
-    headers = [("content-type", content_type), *([] if coding is None else [("content-encoding", coding)])]
+    headers = [
+        ("content-type", content_type),
+        *([] if coding is None else [("content-encoding", coding)]),
+    ]
     events += capture.response(MS, ResponseHead(status, "OK", headers))
     places = sorted({0, len(body), *(cut for cut in cuts if cut < len(body))})
     for number, (start, end) in enumerate(pairwise(places), 2):
@@ -137,7 +164,11 @@ Json = dict[str, Any]
 def tell(*events: Json) -> list[Fact]:
     """The facts of a stream, each event named by its type as the log names it."""
     teller = DIALECT.decoder()
-    return [fact for event in events for fact in teller.event(event.get("type"), json.dumps(event).encode())]
+    return [
+        fact
+        for event in events
+        for fact in teller.event(event.get("type"), json.dumps(event).encode())
+    ]
 
 
 def document(payload: object) -> Sequence[Fact]:

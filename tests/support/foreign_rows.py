@@ -18,7 +18,15 @@ from recorder.store.location import database_url
 from recorder.store.postgres.ddl import SCHEMA
 from recorder.store.postgres.rights import GRANTS, OWN_ROWS
 from recorder.store.write.writer import Store
-from tests.support.conversations import Conversations, answering, asking, call, message, response, thought
+from tests.support.conversations import (
+    Conversations,
+    answering,
+    asking,
+    call,
+    message,
+    response,
+    thought,
+)
 from tests.support.postgres import Server, conninfo
 from tests.support.rows import put, row
 from tests.support.superuser import asked, connected, login
@@ -39,7 +47,9 @@ class Team(NamedTuple):
     def foreign(self) -> list[str]:
         """What a text may not have that Ann gets: words and ids that only rows of others have."""
         ids = {exchange.exchange_id for exchange in self.his}
-        ids |= {exchange.session_id for exchange in self.his} - {exchange.session_id for exchange in self.hers}
+        ids |= {exchange.session_id for exchange in self.his} - {
+            exchange.session_id for exchange in self.hers
+        }
         return [WORD, WORD.encode().hex(), *ids, *(id.replace("-", "") for id in ids)]
 
     def foreign_in(self, text: str) -> list[str]:
@@ -51,22 +61,35 @@ def a_team(server: Server, template: str) -> Iterator[Team]:
     url = database_url(server.create(template))
     log = Conversations(url)
     hers, his = list[Exchange](), list[Exchange]()
-    for name, who, said, exchanges in (("weather", ANN, "sunny", hers), (f"{WORD} plans", BOB, WORD, his)):
+    for name, who, said, exchanges in (
+        ("weather", ANN, "sunny", hers),
+        (f"{WORD} plans", BOB, WORD, his),
+    ):
         session = log.session(name)
         items = [*thought(said), *message(said, index=1), *call("look", f'{{"at": "{said}"}}', 2)]
-        asks, tells = response(*items, id=f"{said}_1"), response(*message(f"It is {said}."), id=f"{said}_2")
+        asks, tells = (
+            response(*items, id=f"{said}_1"),
+            response(*message(f"It is {said}."), id=f"{said}_2"),
+        )
         exchanges.append(session.exchange(asks, asking(f"How is {said}?"), attribution=who))
         exchanges.append(session.exchange(tells, answering(said), at_s=5, attribution=who))
     shared = log.session("shared")
     hers.append(shared.exchange(response(*message("rain")), asking("Shall we?"), attribution=ANN))
-    his.append(shared.exchange(response(*message(WORD)), asking(f"{WORD}, shall we?"), at_s=5, attribution=BOB))
+    his.append(
+        shared.exchange(
+            response(*message(WORD)), asking(f"{WORD}, shall we?"), at_s=5, attribution=BOB
+        )
+    )
     his.append(log.session(f"{WORD} of nobody").exchange(response(*message(WORD)), asking(WORD)))
     with connected(url) as connection:
         _fill(connection, his[0])
     with Store(url) as store:
         store.grant(GRANTS)
     ann = login(url, "rights_ann", OWN_READER_ROLE)
-    asked(url, f"INSERT INTO readers VALUES ('rights_ann', 'ann', NULL), ('rights_bob', '{WORD}', NULL)")
+    asked(
+        url,
+        f"INSERT INTO readers VALUES ('rights_ann', 'ann', NULL), ('rights_bob', '{WORD}', NULL)",
+    )
     asked(url, "ANALYZE")
     yield Team(url, ann, hers, his)
     server.drop(url)
@@ -87,12 +110,14 @@ def _fill(connection: psycopg.Connection, exchange: Exchange) -> None:
         "archives": (f"/{WORD}", 1),
     }
     for table, values in of_all.items():
-        connection.execute(f"INSERT INTO {table} VALUES ({', '.join(['%s'] * len(values))})".encode(), values)
+        connection.execute(
+            f"INSERT INTO {table} VALUES ({', '.join(['%s'] * len(values))})".encode(), values
+        )
 
 
 def said_to(url: URL, *statements: str) -> str:
-    """All that a login gets of statements, some of which may be refused: rows, notices, errors with all they say. What
-    it wrote itself is left out.
+    """All that a login gets of statements, some of which may be refused: rows, notices, errors with
+    all they say. What it wrote itself is left out.
     """
     said: list[str] = []
     with psycopg.connect(conninfo(url), options=f"-c search_path={SCHEMA}") as connection:
@@ -102,7 +127,10 @@ def said_to(url: URL, *statements: str) -> str:
                 said += _rows(connection, statement)
             except psycopg.Error as error:
                 about = error.diag
-                said += [str(error), *map(str, (about.message_detail, about.message_hint, about.context))]
+                said += [
+                    str(error),
+                    *map(str, (about.message_detail, about.message_hint, about.context)),
+                ]
                 connection.rollback()
     text = "\n".join(said)
     for statement in statements:
@@ -119,11 +147,25 @@ def _rows(connection: psycopg.Connection, statement: str) -> list[str]:
 
 
 # Told at once, whatever it costs the server.
-_TELL = "RETURNS bool LANGUAGE plpgsql COST 0.0001 AS 'BEGIN RAISE NOTICE ''%'', a; RETURN true; END'"
+_TELL = (
+    "RETURNS bool LANGUAGE plpgsql COST 0.0001 AS 'BEGIN RAISE NOTICE ''%'', a; RETURN true; END'"
+)
 _TELLS = f"CREATE FUNCTION pg_temp.tell(a text) {_TELL}"
 _COLUMNS = (
-    *("sessions.name", "p_items_v1.text", "events.raw", "messages.text", "p_exchanges_v1.owner", "readers.owner"),
-    *("exchange_summary.session_name", "p_search_v1.words", "session_summary.title", "p_results_v1.output"),
+    *(
+        "sessions.name",
+        "p_items_v1.text",
+        "events.raw",
+        "messages.text",
+        "p_exchanges_v1.owner",
+        "readers.owner",
+    ),
+    *(
+        "exchange_summary.session_name",
+        "p_search_v1.words",
+        "session_summary.title",
+        "p_results_v1.output",
+    ),
 )
 _ROLES = ("recorder_reader", "recorder_writer", "postgres", OWN_READER_ROLE)
 _NAMES = "SELECT name FROM sessions"
@@ -132,8 +174,15 @@ _NAMED = [*OWN_ROWS, *(view.name for view in VIEWS), "rebuilds"]
 OF_TABLES = (
     *(f"SELECT * FROM {name}" for name in _NAMED),
     *(f"SELECT * FROM {name}_other" for name in ("sessions", "exchanges", "events")),
-    *(f"COPY {name} TO STDOUT" for name in ("events", "sessions", "p_items_v1", "p_search_user_texts_v1")),
-    *("COPY (SELECT * FROM messages) TO STDOUT", "TABLE tool_calls", "SELECT * FROM ONLY p_items_v1"),
+    *(
+        f"COPY {name} TO STDOUT"
+        for name in ("events", "sessions", "p_items_v1", "p_search_user_texts_v1")
+    ),
+    *(
+        "COPY (SELECT * FROM messages) TO STDOUT",
+        "TABLE tool_calls",
+        "SELECT * FROM ONLY p_items_v1",
+    ),
     *("SELECT to_jsonb(s) FROM sessions AS s", "SELECT row_to_json(x) FROM exchange_summary AS x"),
     "SELECT query_to_xml('SELECT * FROM messages', true, false, '')",
     "SELECT table_to_xml('events', true, false, '')",
@@ -167,7 +216,10 @@ OF_ERRORS = (
     "SELECT * FROM event_payloads WHERE CAST(payload AS xml) IS NULL",
 )
 OF_FUNCTIONS = (
-    *((_TELLS, "SELECT * FROM {0} WHERE pg_temp.tell({0}.{1}::text)".format(*each.split("."))) for each in _COLUMNS),
+    *(
+        (_TELLS, "SELECT * FROM {0} WHERE pg_temp.tell({0}.{1}::text)".format(*each.split(".")))
+        for each in _COLUMNS
+    ),
     (
         f"CREATE FUNCTION pg_temp.same(a text, b text) {_TELL}",
         "CREATE OPERATOR pg_temp.=== (LEFTARG = text, RIGHTARG = text, FUNCTION = pg_temp.same, RESTRICT = eqsel)",
@@ -178,22 +230,36 @@ OF_FUNCTIONS = (
         f"AS 'SELECT * FROM {SCHEMA}.sessions'",
         "SELECT * FROM pg_temp.mine()",
     ),
-    (f"CREATE FUNCTION pg_temp.tell(a text) {_TELL} LEAKPROOF", "SELECT * FROM sessions WHERE pg_temp.tell(name)"),
+    (
+        f"CREATE FUNCTION pg_temp.tell(a text) {_TELL} LEAKPROOF",
+        "SELECT * FROM sessions WHERE pg_temp.tell(name)",
+    ),
     (f"CREATE TEMP VIEW mine AS SELECT * FROM {SCHEMA}.messages", "SELECT * FROM mine"),
     (f"CREATE TEMP TABLE copied AS SELECT * FROM {SCHEMA}.p_items_v1", "SELECT * FROM copied"),
-    ("PREPARE asked AS SELECT * FROM sessions", *["EXECUTE asked"] * 7),  # the sixth has a plan for all values
+    # the sixth has a plan for all values
+    ("PREPARE asked AS SELECT * FROM sessions", *["EXECUTE asked"] * 7),
     ("DECLARE c CURSOR WITH HOLD FOR SELECT * FROM messages", "FETCH ALL FROM c"),
     f"DO $$ BEGIN RAISE NOTICE '%', (SELECT string_agg(name, ' ') FROM {SCHEMA}.sessions); END $$",
     "SELECT add_partitions(1)",
 )
 OF_OTHERS = (
     *((f"SET ROLE {role}", "SELECT * FROM sessions") for role in _ROLES),
-    *((f"SET SESSION AUTHORIZATION {role}", "SELECT * FROM sessions") for role in (*_ROLES, "rights_bob")),
+    *(
+        (f"SET SESSION AUTHORIZATION {role}", "SELECT * FROM sessions")
+        for role in (*_ROLES, "rights_bob")
+    ),
     ("SET session_authorization = 'rights_bob'", _NAMES),
     ("SET row_security = off", "SELECT * FROM events"),
-    ("SET search_path = pg_temp, recorder", f"CREATE TEMP TABLE readers AS SELECT 'rights_ann', '{WORD}', ''", _NAMES),
+    (
+        "SET search_path = pg_temp, recorder",
+        f"CREATE TEMP TABLE readers AS SELECT 'rights_ann', '{WORD}', ''",
+        _NAMES,
+    ),
     ("CREATE TEMP TABLE p_exchanges_v1 AS SELECT session_id FROM recorder.sessions", _NAMES),
-    ("CREATE FUNCTION pg_temp.session_user() RETURNS name LANGUAGE sql AS $$SELECT name 'rights_bob'$$", _NAMES),
+    (
+        "CREATE FUNCTION pg_temp.session_user() RETURNS name LANGUAGE sql AS $$SELECT name 'rights_bob'$$",
+        _NAMES,
+    ),
     (f"INSERT INTO readers VALUES ('rights_ann', '{WORD}', NULL)", _NAMES),
     (f"UPDATE readers SET owner = '{WORD}'", _NAMES),
     ("DELETE FROM readers WHERE owner <> 'ann'", "SELECT * FROM readers"),
@@ -207,15 +273,41 @@ OF_OTHERS = (
 )
 OF_THE_SERVER = (
     *("SELECT * FROM pg_stats WHERE schemaname = 'recorder'", "SELECT * FROM pg_stats_ext"),
-    *("SELECT * FROM pg_stats_ext_exprs", "SELECT * FROM pg_statistic", "SELECT * FROM pg_statistic_ext_data"),
-    *("SELECT * FROM pg_stat_activity", "SELECT * FROM pg_prepared_statements", "SELECT * FROM pg_cursors"),
-    *("SELECT * FROM pg_stat_statements", "SELECT * FROM pg_stat_user_tables", "SELECT * FROM pg_locks"),
-    *("SELECT obj_description(oid) FROM pg_class", "SELECT pg_get_expr(polqual, polrelid) FROM pg_policy"),
-    *(f"EXPLAIN (VERBOSE) SELECT * FROM {name}" for name in ("events", "messages", "exchange_summary", "readers")),
-    *(f"EXPLAIN (ANALYZE, VERBOSE) SELECT * FROM {name}" for name in ("events", "messages", "session_summary")),
+    *(
+        "SELECT * FROM pg_stats_ext_exprs",
+        "SELECT * FROM pg_statistic",
+        "SELECT * FROM pg_statistic_ext_data",
+    ),
+    *(
+        "SELECT * FROM pg_stat_activity",
+        "SELECT * FROM pg_prepared_statements",
+        "SELECT * FROM pg_cursors",
+    ),
+    *(
+        "SELECT * FROM pg_stat_statements",
+        "SELECT * FROM pg_stat_user_tables",
+        "SELECT * FROM pg_locks",
+    ),
+    *(
+        "SELECT obj_description(oid) FROM pg_class",
+        "SELECT pg_get_expr(polqual, polrelid) FROM pg_policy",
+    ),
+    *(
+        f"EXPLAIN (VERBOSE) SELECT * FROM {name}"
+        for name in ("events", "messages", "exchange_summary", "readers")
+    ),
+    *(
+        f"EXPLAIN (ANALYZE, VERBOSE) SELECT * FROM {name}"
+        for name in ("events", "messages", "session_summary")
+    ),
     "EXPLAIN SELECT * FROM sessions WHERE name > 'shared'",
     *("SELECT pg_read_file('postgresql.conf')", "SELECT pg_read_binary_file('base/1/1259')"),
-    *("SELECT * FROM pg_ls_dir('.')", "SELECT lo_export(1, '/tmp/x')", "CREATE EXTENSION dblink", "LOAD 'pageinspect'"),
+    *(
+        "SELECT * FROM pg_ls_dir('.')",
+        "SELECT lo_export(1, '/tmp/x')",
+        "CREATE EXTENSION dblink",
+        "LOAD 'pageinspect'",
+    ),
     "SELECT pg_logical_slot_get_changes('s', NULL, NULL)",
 )
 TRIES = (*OF_TABLES, *OF_WORDS, *OF_ERRORS, *OF_FUNCTIONS, *OF_OTHERS, *OF_THE_SERVER)

@@ -1,4 +1,5 @@
-"""A forward proxy of a company: it opens tunnels (CONNECT), for who logs in, and knows names that others do not.
+"""A forward proxy of a company: it opens tunnels (CONNECT), for who logs in, and knows names that
+others do not.
 
     async with ForwardProxy({"api.corp.test": upstream_port}, login="me:secret") as proxy: …
 
@@ -24,7 +25,10 @@ NO_NAME = b"HTTP/1.1 502 No such host\r\nContent-Length: 0\r\n\r\n"
 
 
 class ForwardProxy:
-    """The proxy, in the loop that runs. `names` are the hosts that it knows, with their ports on this machine."""
+    """The proxy, in the loop that runs.
+
+    `names` are the hosts that it knows, with their ports on this machine.
+    """
 
     def __init__(self, names: Mapping[str, int], *, login: str | None = None) -> None:
         self._names = names
@@ -63,7 +67,10 @@ class ForwardProxy:
         self.asked.append(asked)
         method, place, _ = asked.split(b" ", 2)
         host, _, _ = place.decode().rpartition(":")
-        if self._login is not None and b"\r\nProxy-Authorization: " + self._login + b"\r\n" not in asked:
+        if (
+            self._login is not None
+            and b"\r\nProxy-Authorization: " + self._login + b"\r\n" not in asked
+        ):
             writer.write(LOGIN)
         elif method != b"CONNECT" or host.strip("[]") not in self._names:
             writer.write(NO_NAME)
@@ -102,7 +109,9 @@ class Authority:
         self._made.cert_pem.write_to_path(str(self.file))
 
     def server(self, *names: str, wants_clients: bool = False) -> ssl.SSLContext:
-        """The context of a server with these names; with `wants_clients` it lets in who has a certificate of ours."""
+        """The context of a server with these names; with `wants_clients` it lets in who has a
+        certificate of ours.
+        """
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         self._made.issue_cert(*names).configure_cert(context)
         if wants_clients:
@@ -121,7 +130,9 @@ class Authority:
 
 @asynccontextmanager
 async def answering(answer: bytes, *, ends: bool = False) -> AsyncIterator[int]:
-    """The port of something that is not a proxy: whatever it is sent, it answers that, and closes or is silent."""
+    """The port of something that is not a proxy: whatever it is sent, it answers that, and closes
+    or is silent.
+    """
     writers: set[asyncio.StreamWriter] = set()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

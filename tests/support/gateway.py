@@ -1,4 +1,6 @@
-"""A model and a gateway in front of it: it filters Markdown, holds words back, and passes a trace on."""
+"""A model and a gateway in front of it: it filters Markdown, holds words back, and passes a trace
+on.
+"""
 
 from __future__ import annotations
 
@@ -48,12 +50,18 @@ class _Gateway(Model):
 
     def said(self, body: bytes) -> Iterator[str]:
         trace = self.headers.get("traceparent")
-        headers = {"traceparent": trace.replace("-aaaaaaaaaaaaaaaa-", "-bbbbbbbbbbbbbbbb-")} if trace else {}
+        headers = (
+            {"traceparent": trace.replace("-aaaaaaaaaaaaaaaa-", "-bbbbbbbbbbbbbbbb-")}
+            if trace
+            else {}
+        )
         held: list[str] = []
         with httpx.stream("POST", self.model, content=body, headers=headers) as response:
             for line in response.iter_lines():
                 if line.startswith("data: {"):
-                    held.append(json.loads(line[6:])["choices"][0]["delta"]["content"].translate(DROPPED))
+                    held.append(
+                        json.loads(line[6:])["choices"][0]["delta"]["content"].translate(DROPPED)
+                    )
                 if len(held) == HELD:
                     time.sleep(HELD_S)
                     yield "".join(held)
@@ -75,5 +83,8 @@ class Gateway:
 def gateway() -> Iterator[Gateway]:
     handler = type("Handler", (_Gateway,), {})
     with ExitStack() as stack:
-        model, front = stack.enter_context(listening(Model)), stack.enter_context(listening(handler))
+        model, front = (
+            stack.enter_context(listening(Model)),
+            stack.enter_context(listening(handler)),
+        )
         yield Gateway(model, front, handler)

@@ -1,4 +1,6 @@
-"""Sessions of hosted agents, event by event, and what the SDK of their provider makes of the same bytes."""
+"""Sessions of hosted agents, event by event, and what the SDK of their provider makes of the same
+bytes.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ def said(text: str) -> list[Json]:
 def spent(id: str, start: str, fresh: int, output: int, read: int = 0, written: int = 0) -> Json:
     counts = {"input_tokens": fresh, "output_tokens": output}
     cached = {"cache_read_input_tokens": read, "cache_creation_input_tokens": written}
-    return event(id, "span.model_request_end", model_request_start_id=start, model_usage={**counts, **cached})
+    return event(
+        id, "span.model_request_end", model_request_start_id=start, model_usage={**counts, **cached}
+    )
 
 
 def idle(id: str, reason: str = "end_turn", **more: Any) -> Json:
@@ -72,7 +76,9 @@ def custom_call(number: int) -> list[Json]:
         event(f"{at}02", "agent.custom_tool_use", name="get_weather", input={"city": "Oslo"}),
         spent(f"{at}03", f"{at}01", 8, 4),
         idle(f"{at}04", "requires_action", event_ids=[f"{at}02"]),
-        event(f"{at}05", "user.custom_tool_result", custom_tool_use_id=f"{at}02", content=said("rain")),
+        event(
+            f"{at}05", "user.custom_tool_result", custom_tool_use_id=f"{at}02", content=said("rain")
+        ),
         event(f"{at}06", "session.status_running"),
         event(f"{at}07", "agent.message", content=said("It rains.")),
         spent(f"{at}08", f"{at}06", 9, 3),
@@ -112,7 +118,9 @@ def sub_agent(number: int) -> list[Json]:
             from_agent_name="reader",
             content=said("It is empty."),
         ),
-        event(f"{at}08", "session.thread_status_idle", **of_thread, stop_reason={"type": "end_turn"}),
+        event(
+            f"{at}08", "session.thread_status_idle", **of_thread, stop_reason={"type": "end_turn"}
+        ),
         event(f"{at}09", "agent.message", content=said("Nothing in it.")),
         spent(f"{at}10", f"{at}01", 30, 6),
         idle(f"{at}11"),
@@ -120,11 +128,15 @@ def sub_agent(number: int) -> list[Json]:
 
 
 def bytes_of(events: Iterable[Json]) -> bytes:
-    return "".join([f"event: {each['type']}\ndata: {json.dumps(each)}\n\n" for each in events]).encode()
+    return "".join(
+        [f"event: {each['type']}\ndata: {json.dumps(each)}\n\n" for each in events]
+    ).encode()
 
 
 class SessionReading(NamedTuple):
-    """What an SDK yields, put together: texts of the agent, calls, results, and tokens without those of the cache."""
+    """What an SDK yields, put together: texts of the agent, calls, results, and tokens without
+    those of the cache.
+    """
 
     texts: list[str]
     asked: list[str]
@@ -134,7 +146,9 @@ class SessionReading(NamedTuple):
 
 
 def anthropic_reading(url: str, http: httpx2.Client | None = None) -> SessionReading:
-    """What anthropic-python yields of the session's stream at a server, its previews accumulated as it does it."""
+    """What anthropic-python yields of the session's stream at a server, its previews accumulated as
+    it does it.
+    """
     with anthropic_client(url, **({} if http is None else {"http_client": http})) as client:
         with client.beta.sessions.events.stream(SESSION, event_deltas=["agent.message"]) as stream:
             return read_anthropic(stream)
@@ -148,7 +162,9 @@ def read_anthropic(events: Iterable[Any]) -> SessionReading:
         message = accumulate_managed_agents_event(message, each)
         if each.type == "agent.message":
             assert message is not None
-            reading.texts.append("".join(part.text for part in message.content if part.type == "text"))
+            reading.texts.append(
+                "".join(part.text for part in message.content if part.type == "text")
+            )
         elif each.type == "user.message":
             reading.asked.append("".join(part.text for part in each.content if part.type == "text"))
         elif each.type in ("agent.tool_use", "agent.custom_tool_use", "agent.mcp_tool_use"):

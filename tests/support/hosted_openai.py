@@ -1,4 +1,6 @@
-"""Sessions of OpenAI's hosted agents, event by event, and what openai-python makes of the same bytes."""
+"""Sessions of OpenAI's hosted agents, event by event, and what openai-python makes of the same
+bytes.
+"""
 
 from __future__ import annotations
 
@@ -57,12 +59,22 @@ def in_turn(turn_id: str, name: str, **more: Any) -> Json:
 def changed(turn: str, state: str, **more: Any) -> Json:
     """An event that has a turn."""
     status = "in_progress" if state == "created" else state
-    about = {"object": "agent.session.turn", "agent_id": "agent_1", "session_id": SESSION, "created_at": 1}
+    about = {
+        "object": "agent.session.turn",
+        "agent_id": "agent_1",
+        "session_id": SESSION,
+        "created_at": 1,
+    }
     return in_turn(turn, state, turn={"id": turn, "status": status, **about, **more})
 
 
 def item(turn: str, step: str, index: int | None = None, **more: Any) -> Json:
-    return in_turn(turn, f"item.{step}", output_index=index, item={"turn_id": turn, "status": "completed", **more})
+    return in_turn(
+        turn,
+        f"item.{step}",
+        output_index=index,
+        item={"turn_id": turn, "status": "completed", **more},
+    )
 
 
 def numbered(*events: Json) -> list[Json]:
@@ -74,7 +86,10 @@ def said(turn: str, id: str, text: str) -> list[Json]:
     message: Json = {"type": "message", "id": id, "role": "assistant"}
     return [
         item(turn, "added", 0, **message, content=[]),
-        *(in_turn(turn, "output_text.delta", **place, delta=piece) for piece in (text[:3], text[3:])),
+        *(
+            in_turn(turn, "output_text.delta", **place, delta=piece)
+            for piece in (text[:3], text[3:])
+        ),
         in_turn(turn, "output_text.done", **place, text=text),
         item(turn, "done", 0, **message, content=[{"type": "output_text", "text": text}]),
     ]
@@ -87,8 +102,20 @@ def asked(turn: str, text: str) -> Json:
 
 THOUGHT = {"item_id": "rs_1", "output_index": 0, "summary_index": 0}
 COMMAND = {"type": "command_execution", "id": "cmd_1", "command": "ls"}
-CALL = {"type": "function_call", "id": "fc_1", "call_id": "call_1", "name": "roll", "arguments": {"sides": 6}}
-ACTION = {"type": "function_call", "call_id": "call_1", "name": "roll", "arguments": {"sides": 6}, "turn_id": "turn_2"}
+CALL = {
+    "type": "function_call",
+    "id": "fc_1",
+    "call_id": "call_1",
+    "name": "roll",
+    "arguments": {"sides": 6},
+}
+ACTION = {
+    "type": "function_call",
+    "call_id": "call_1",
+    "name": "roll",
+    "arguments": {"sides": 6},
+    "turn_id": "turn_2",
+}
 CREATE = {
     "type": "create_subagent_call",
     "id": "cs_1",
@@ -111,7 +138,14 @@ ONE_TURN = numbered(
     item("turn_1", "added", 0, type="reasoning", id="rs_1", summary=[]),
     in_turn("turn_1", "reasoning_summary_text.delta", **THOUGHT, delta="Hm"),
     in_turn("turn_1", "reasoning_summary_text.done", **THOUGHT, text="Hm"),
-    item("turn_1", "done", 0, type="reasoning", id="rs_1", summary=[{"type": "summary_text", "text": "Hm"}]),
+    item(
+        "turn_1",
+        "done",
+        0,
+        type="reasoning",
+        id="rs_1",
+        summary=[{"type": "summary_text", "text": "Hm"}],
+    ),
     item("turn_1", "added", 1, **COMMAND),
     {
         "type": "agent.output.command_execution_output.delta",

@@ -1,4 +1,6 @@
-"""The one HTML file of a session, as a test reads it: its data, and what its player would put together of that."""
+"""The one HTML file of a session, as a test reads it: its data, and what its player would put
+together of that.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,10 @@ from recorder.ui.ops import apply, compare
 from recorder.ui.track import TrackCache, segment
 from tests.support.server import run
 
-_DATA = re.compile(r'<script type="application/[a-z-]+" id="data"( data-coding="deflate")?>(.*?)</script>', re.DOTALL)
+_DATA = re.compile(
+    r'<script type="application/[a-z-]+" id="data"( data-coding="deflate")?>(.*?)</script>',
+    re.DOTALL,
+)
 
 
 def exported(db: Path, session: str, *options: object) -> str:
@@ -54,12 +59,16 @@ def put_together(template: Template, texts: Sequence[str]) -> bytes:
 
 def raws(data: dict[str, Any], number: int) -> list[bytes]:
     """The bytes of all events of an exchange, put together as the player does."""
-    return [put_together(raw, data["texts"]) for raw in data["exchanges"][str(number)]["events"]["raw"]]
+    return [
+        put_together(raw, data["texts"]) for raw in data["exchanges"][str(number)]["events"]["raw"]
+    ]
 
 
 def document_at(data: dict[str, Any], number: int, pos: int) -> Any:
     """The document of an exchange after an event, as the player computes it at that event's time."""
-    t_ns = next(each["t"][pos] for each in data["timeline"]["exchanges"] if each["number"] == number)
+    t_ns = next(
+        each["t"][pos] for each in data["timeline"]["exchanges"] if each["number"] == number
+    )
     document: Any = {}
     for at, ops, *when in data["exchanges"][str(number)]["steps"]:
         if at <= pos and (not when or when[0] <= t_ns):
@@ -67,7 +76,8 @@ def document_at(data: dict[str, Any], number: int, pos: int) -> Any:
     return document
 
 
-# -- Tracks of exchanges for tests: their segments, the state that steps make, and what `recorder show` has of it
+# -- Tracks of exchanges for tests: their segments, the state that steps make, and what
+# `recorder show` has of it
 
 
 Json = dict[str, Any]
@@ -97,7 +107,9 @@ def changed(state: Any, ops: Iterable[Sequence[Any]]) -> Any:
 
 
 def state_at(found: Json, pos: int, t_ns: float) -> Any:
-    """The document after an event, of the segment that has it; a page shows it at this time of the exchange."""
+    """The document after an event, of the segment that has it; a page shows it at this time of the
+    exchange.
+    """
     state, steps = json.loads(json.dumps([found["state"], found["steps"]]))
     for each in steps:
         step_pos, ops, *at = each
@@ -106,13 +118,17 @@ def state_at(found: Json, pos: int, t_ns: float) -> Any:
     return state
 
 
-async def tracked(log: LogReader, session: str, exchange: str = "1", cache: TrackCache | None = None) -> list[Json]:
+async def tracked(
+    log: LogReader, session: str, exchange: str = "1", cache: TrackCache | None = None
+) -> list[Json]:
     """All segments of an exchange, as they are sent."""
     cache = cache or TrackCache()
     found: list[Json] = []
     while not found or found[-1]["to"] < found[-1]["last"]:
         at = found[-1]["to"] + 1 if found else 0
-        found.append(json.loads(msgspec.json.encode(await segment(log, session, exchange, at, cache))))
+        found.append(
+            json.loads(msgspec.json.encode(await segment(log, session, exchange, at, cache)))
+        )
     return found
 
 
@@ -121,7 +137,9 @@ async def shown(log: LogReader, session: str, exchange: str = "1", **until: Any)
     found, chosen = await select_exchanges(log, session, exchange)
     everything = (await select_exchanges(log, found.session_id, None))[1]
     moment = await cutoff(log, everything, chosen, **until)
-    encoded = msgspec.json.encode(document(await take_snapshot(log, found, everything, chosen, moment)))
+    encoded = msgspec.json.encode(
+        document(await take_snapshot(log, found, everything, chosen, moment))
+    )
     [shown] = json.loads(encoded)["exchanges"]
     assert isinstance(shown, dict)
     return shown
@@ -136,7 +154,9 @@ async def times(log: LogReader, session: str, exchange: str = "1") -> Mapping[in
 async def require_exact(
     log: LogReader, session: str, exchange: str = "1", positions: Iterable[int] | None = None
 ) -> list[Json]:
-    """Compare the track with what is shown at events, all or some; and now with the state after all steps."""
+    """Compare the track with what is shown at events, all or some; and now with the state after all
+    steps.
+    """
     segments, at = await tracked(log, session, exchange), await times(log, session, exchange)
     for pos in at if positions is None else positions:
         [found] = [each for each in segments if each["from"] <= pos <= each["to"]]

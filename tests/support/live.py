@@ -1,4 +1,5 @@
-"""Live sessions: messages of OpenAI Realtime and Gemini Live as their servers send them, and folds of what is recorded.
+"""Live sessions: messages of OpenAI Realtime and Gemini Live as their servers send them, and folds
+of what is recorded.
 
 [first, second] = turns_of(connection)     # the rows of each turn
 """
@@ -68,36 +69,74 @@ def response(id: str, *events: Json, status: str = "completed", **more: Any) -> 
     output = [event["item"] for event in events if event["type"] == "response.output_item.done"]
     done = {**begun, "status": status, "output": output, "usage": USAGE, **more}
     events_of = [{**event, "response_id": id} for event in events]
-    made = [{"type": "response.created", "response": begun}, *events_of, {"type": "response.done", "response": done}]
+    made = [
+        {"type": "response.created", "response": begun},
+        *events_of,
+        {"type": "response.done", "response": done},
+    ]
     return [{"event_id": f"event_{id}_{number}", **event} for number, event in enumerate(made)]
 
 
-def spoken(*words: str, sound: bytes = SOUND, index: int = 0, status: str = "completed") -> list[Json]:
+def spoken(
+    *words: str, sound: bytes = SOUND, index: int = 0, status: str = "completed"
+) -> list[Json]:
     """A message in sound, with its transcript."""
-    item = {"id": f"item_{index}", "object": "realtime.item", "type": "message", "role": "assistant"}
+    item = {
+        "id": f"item_{index}",
+        "object": "realtime.item",
+        "type": "message",
+        "role": "assistant",
+    }
     place = {"output_index": index, "item_id": item["id"], "content_index": 0}
     said = "".join(words)
     part = {"type": "audio", "transcript": ""}
     done = {**item, "status": status, "content": [{"type": "output_audio", "transcript": said}]}
     return [
-        {"type": "response.output_item.added", "output_index": index, "item": {**item, "content": []}},
+        {
+            "type": "response.output_item.added",
+            "output_index": index,
+            "item": {**item, "content": []},
+        },
         {"type": "response.content_part.added", **place, "part": part},
-        *({"type": "response.output_audio_transcript.delta", **place, "delta": word} for word in words),
-        *({"type": "response.output_audio.delta", **place, "delta": each} for each in pieces(sound)),
+        *(
+            {"type": "response.output_audio_transcript.delta", **place, "delta": word}
+            for word in words
+        ),
+        *(
+            {"type": "response.output_audio.delta", **place, "delta": each}
+            for each in pieces(sound)
+        ),
         {"type": "response.output_audio.done", **place},
         {"type": "response.output_audio_transcript.done", **place, "transcript": said},
-        {"type": "response.content_part.done", **place, "part": {"type": "audio", "transcript": said}},
+        {
+            "type": "response.content_part.done",
+            **place,
+            "part": {"type": "audio", "transcript": said},
+        },
         {"type": "response.output_item.done", "output_index": index, "item": done},
     ]
 
 
 def written(*words: str, index: int = 0) -> list[Json]:
     """A message in text."""
-    item = {"id": f"item_{index}", "object": "realtime.item", "type": "message", "role": "assistant"}
+    item = {
+        "id": f"item_{index}",
+        "object": "realtime.item",
+        "type": "message",
+        "role": "assistant",
+    }
     place = {"output_index": index, "item_id": item["id"], "content_index": 0}
-    done = {**item, "status": "completed", "content": [{"type": "output_text", "text": "".join(words)}]}
+    done = {
+        **item,
+        "status": "completed",
+        "content": [{"type": "output_text", "text": "".join(words)}],
+    }
     return [
-        {"type": "response.output_item.added", "output_index": index, "item": {**item, "content": []}},
+        {
+            "type": "response.output_item.added",
+            "output_index": index,
+            "item": {**item, "content": []},
+        },
         *({"type": "response.output_text.delta", **place, "delta": word} for word in words),
         {"type": "response.output_text.done", **place, "text": "".join(words)},
         {"type": "response.output_item.done", "output_index": index, "item": done},
@@ -117,8 +156,16 @@ def called(name: str, *arguments: str, index: int = 0) -> list[Json]:
     begun = {**item, "status": "in_progress", "arguments": ""}
     return [
         {"type": "response.output_item.added", "output_index": index, "item": begun},
-        *({"type": "response.function_call_arguments.delta", **place, "delta": each} for each in arguments),
-        {"type": "response.function_call_arguments.done", **place, "name": name, "arguments": whole},
+        *(
+            {"type": "response.function_call_arguments.delta", **place, "delta": each}
+            for each in arguments
+        ),
+        {
+            "type": "response.function_call_arguments.done",
+            **place,
+            "name": name,
+            "arguments": whole,
+        },
         {
             "type": "response.output_item.done",
             "output_index": index,
@@ -129,7 +176,10 @@ def called(name: str, *arguments: str, index: int = 0) -> list[Json]:
 
 def user_item(text: str) -> Json:
     content = [{"type": "input_text", "text": text}]
-    return {"type": "conversation.item.create", "item": {"type": "message", "role": "user", "content": content}}
+    return {
+        "type": "conversation.item.create",
+        "item": {"type": "message", "role": "user", "content": content},
+    }
 
 
 class Live:
@@ -146,7 +196,11 @@ class Live:
         [self.connection] = [each for each in exchanges if each.method != WEBSOCKET]
 
     def events(self, exchange: Exchange) -> list[Event]:
-        return [each for each in self._assembler.batch.events if each.exchange_id == exchange.exchange_id]
+        return [
+            each
+            for each in self._assembler.batch.events
+            if each.exchange_id == exchange.exchange_id
+        ]
 
     def recording(self, exchange: Exchange) -> Recording:
         return recording_of(exchange, self.events(exchange))
@@ -198,7 +252,10 @@ GEMINI_USAGE: Json = {
     "responseTokenCount": 30,
     "thoughtsTokenCount": 5,
     "totalTokenCount": 75,
-    "promptTokensDetails": [{"modality": "TEXT", "tokenCount": 15}, {"modality": "AUDIO", "tokenCount": 25}],
+    "promptTokensDetails": [
+        {"modality": "TEXT", "tokenCount": 15},
+        {"modality": "AUDIO", "tokenCount": 25},
+    ],
     "responseTokensDetails": [{"modality": "AUDIO", "tokenCount": 30}],
 }
 SETUP_COMPLETE: Json = {"setupComplete": {"sessionId": "s-1"}}
@@ -224,14 +281,21 @@ def transcript(*words: str, of: str = "outputTranscription") -> list[Json]:
     return [content(**{of: {"text": word}}) for word in words]
 
 
-COMPLETE: list[Json] = [content(generationComplete=True), {**content(turnComplete=True), "usageMetadata": GEMINI_USAGE}]
+COMPLETE: list[Json] = [
+    content(generationComplete=True),
+    {**content(turnComplete=True), "usageMetadata": GEMINI_USAGE},
+]
 
 
 # -- Gemini's Interactions over WebSocket
 
 INTERACTIONS = "/v1beta/interactions/live"
 CONNECT: Json = {"event_type": "interaction.connect", "id": "int_1"}
-INTERACTION_USAGE: Json = {"total_input_tokens": 32, "total_output_tokens": 12, "total_thought_tokens": 3}
+INTERACTION_USAGE: Json = {
+    "total_input_tokens": 32,
+    "total_output_tokens": 12,
+    "total_thought_tokens": 3,
+}
 
 
 def said_live(text: str) -> Json:
@@ -240,7 +304,10 @@ def said_live(text: str) -> Json:
 
 def spoken_live(sound: bytes = SOUND, size: int = 3200) -> list[Json]:
     """What a user says in sound."""
-    parts = [{"type": "audio", "mime_type": "audio/pcm;rate=16000", "data": each} for each in pieces(sound, size)]
+    parts = [
+        {"type": "audio", "mime_type": "audio/pcm;rate=16000", "data": each}
+        for each in pieces(sound, size)
+    ]
     return [{"event_type": "input", "content": [part]} for part in parts]
 
 
@@ -257,7 +324,14 @@ def text_deltas(*words: str) -> list[Json]:
 
 
 def audio_deltas(sound: bytes = SOUND) -> list[Json]:
-    return [{"type": "audio", "mime_type": "audio/pcm;rate=24000", "data": each} for each in pieces(sound)]
+    return [
+        {"type": "audio", "mime_type": "audio/pcm;rate=24000", "data": each}
+        for each in pieces(sound)
+    ]
 
 
-ENDED: Json = {"event_type": "interaction.completed", "status": {"code": 0}, "usage": INTERACTION_USAGE}
+ENDED: Json = {
+    "event_type": "interaction.completed",
+    "status": {"code": 0},
+    "usage": INTERACTION_USAGE,
+}

@@ -1,4 +1,6 @@
-"""What the log holds, read from outside (`tests.support.logbook`), by nothing of the reader under test."""
+"""What the log holds, read from outside (`tests.support.logbook`), by nothing of the reader under
+test.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,9 @@ class Entry(NamedTuple):
 
     @property
     def request_body(self) -> bytes:
-        return b"".join(event.raw for event in self.events if event.kind == "request" and event.type == "body")
+        return b"".join(
+            event.raw for event in self.events if event.kind == "request" and event.type == "body"
+        )
 
     @property
     def end(self) -> dict[str, Any]:
@@ -63,8 +67,14 @@ def entries(db: Path | URL) -> list[Entry]:
 
 def _whole(rows: list[Event]) -> list[Event]:
     """Request bodies whose rows are recipes, put together as docs/log.md says."""
-    recipes = {_place(row): msgspec.msgpack.decode(zlib.decompress(row.raw)) for row in rows if _is_recipe(row)}
-    literals = {_place(row): row.raw for row in rows} | {place: recipe[3] for place, recipe in recipes.items()}
+    recipes = {
+        _place(row): msgspec.msgpack.decode(zlib.decompress(row.raw))
+        for row in rows
+        if _is_recipe(row)
+    }
+    literals = {_place(row): row.raw for row in rows} | {
+        place: recipe[3] for place, recipe in recipes.items()
+    }
 
     def body(place: tuple[str, int]) -> bytes:
         _, sources, runs, literal = recipes[place]
@@ -73,7 +83,10 @@ def _whole(rows: list[Event]) -> list[Event]:
 
     wholes = {place: body(place) for place in recipes}
     return [
-        msgspec.structs.replace(row, type="body", raw=wholes[_place(row)]) if _is_recipe(row) else row for row in rows
+        msgspec.structs.replace(row, type="body", raw=wholes[_place(row)])
+        if _is_recipe(row)
+        else row
+        for row in rows
     ]
 
 
@@ -91,7 +104,9 @@ def all_ended(db: Path | URL, count: int) -> bool:
 
 
 def assert_chained(found: Iterable[Entry]) -> None:
-    """Positions without a hole, hashes as docs/log.md has them, one `end`, and nothing but notes behind it."""
+    """Positions without a hole, hashes as docs/log.md has them, one `end`, and nothing but notes
+    behind it.
+    """
     for _, exchange, events in found:
         hash = sha256(_array(*msgspec.structs.astuple(exchange))).digest()
         for pos, event in enumerate(events):
@@ -111,7 +126,8 @@ def _array(*values: object) -> bytes:
     return json.dumps(values, ensure_ascii=False, separators=(",", ":")).encode()
 
 
-# -- A database as any program sees it, through nothing of recorder but how it writes an id: a file, or one on a server
+# -- A database as any program sees it, through nothing of recorder but how it writes an id: a file,
+# or one on a server
 
 
 Ask = Callable[..., list[tuple[Any, ...]]]
@@ -139,4 +155,6 @@ def _on_a_server(url: URL) -> Iterator[Ask]:
     with psycopg.connect(conninfo(url), options="-c search_path=recorder") as connection:
         connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
         adapt(connection)
-        yield lambda sql, *values: connection.execute(sql.replace("?", "%s").encode(), values).fetchall()
+        yield lambda sql, *values: connection.execute(
+            sql.replace("?", "%s").encode(), values
+        ).fetchall()

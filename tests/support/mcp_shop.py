@@ -1,4 +1,5 @@
-"""A server of MCP with a few tools, of the official SDK: over HTTP on loopback, or over stdio as a program of its own.
+"""A server of MCP with a few tools, of the official SDK: over HTTP on loopback, or over stdio as a
+program of its own.
 
 async with Client(f"{shop.url}/mcp") as client:
     await buy(client)
@@ -54,7 +55,9 @@ def shop() -> MCPServer:
 
 
 class Bought(NamedTuple):
-    """What a client got: of each call its name, its text and whether it failed; the progress; the error of a method."""
+    """What a client got: of each call its name, its text and whether it failed; the progress; the
+    error of a method.
+    """
 
     calls: list[tuple[str, str, bool]]
     progress: list[tuple[float, float | None, str | None]]
@@ -69,7 +72,11 @@ async def buy(client: Client) -> Bought:
     async def report(progress: float, total: float | None, message: str | None) -> None:
         reported.append((progress, total, message))
 
-    orders: list[tuple[str, dict[str, Any]]] = [("add", {"a": 1, "b": 2}), ("pack", {"boxes": 2}), ("fail", {})]
+    orders: list[tuple[str, dict[str, Any]]] = [
+        ("add", {"a": 1, "b": 2}),
+        ("pack", {"boxes": 2}),
+        ("fail", {}),
+    ]
     await client.list_tools()
     for name, arguments in [*orders, ("long", {"size": 200_000})]:
         result = await client.call_tool(name, arguments, progress_callback=report)
@@ -84,7 +91,10 @@ async def buy(client: Client) -> Bought:
 
 @contextlib.contextmanager
 def serving_mcp(path: str = "/mcp", *, is_of_2024: bool = False) -> Iterator[str]:
-    """Serve a shop on a free port; gives its address without the path. That of 2024 is at `/sse` and `/messages/`."""
+    """Serve a shop on a free port; gives its address without the path.
+
+    That of 2024 is at `/sse` and `/messages/`.
+    """
     app = shop().sse_app() if is_of_2024 else shop().streamable_http_app(streamable_http_path=path)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         server = uvicorn.Server(uvicorn.Config(app, log_level="error", lifespan="on"))

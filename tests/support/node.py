@@ -1,5 +1,5 @@
-"""SDKs for JavaScript, asked by a script under tests/support in one process of Node: a line of JSON for each question
-and each answer. They come from npm, so what asks them is slow.
+"""SDKs for JavaScript, asked by a script under tests/support in one process of Node: a line of JSON
+for each question and each answer. They come from npm, so what asks them is slow.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ def answers(script: str, packages: Sequence[str], questions: Iterable[Any]) -> l
     """Install the packages, and return what the script answers."""
     lines = "\n".join(map(json.dumps, questions))
     env = installed(packages)
-    done = subprocess.run(_words(script), input=lines, capture_output=True, text=True, env=env, timeout=READ_S)
+    done = subprocess.run(
+        _words(script), input=lines, capture_output=True, text=True, env=env, timeout=READ_S
+    )
     told = [json.loads(line) for line in done.stdout.splitlines()]
     assert len(told) == lines.count("\n") + 1, done.stderr
     return told
@@ -29,10 +31,14 @@ def answers(script: str, packages: Sequence[str], questions: Iterable[Any]) -> l
 
 @contextmanager
 def serving(script: str, packages: Sequence[str], *arguments: str) -> Iterator[str]:
-    """Install the packages, and run a script that writes the port where it listens, and ends when stdin does."""
+    """Install the packages, and run a script that writes the port where it listens, and ends when
+    stdin does.
+    """
     words = [*_words(script), *arguments]
     env = installed(packages)
-    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env) as program:
+    with subprocess.Popen(
+        words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env
+    ) as program:
         assert program.stdin is not None
         assert program.stdout is not None
         try:

@@ -1,4 +1,6 @@
-"""The package `ollama`: what it yields, put together, from bytes that are given or from a server at a URL."""
+"""The package `ollama`: what it yields, put together, from bytes that are given or from a server at
+a URL.
+"""
 
 from __future__ import annotations
 
@@ -62,4 +64,6 @@ def _read(parts: Iterable[Any]) -> OllamaReading:
         thoughts += (last.thinking if message is None else message.thinking) or ""
         for call in (message and message.tool_calls) or ():
             calls.append((call.function.name, call.function.arguments))
-    return OllamaReading(text, thoughts, calls, (last.prompt_eval_count, last.eval_count), last.done_reason)
+    return OllamaReading(
+        text, thoughts, calls, (last.prompt_eval_count, last.eval_count), last.done_reason
+    )

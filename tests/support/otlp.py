@@ -1,7 +1,9 @@
-"""OTLP/JSON as the official protobuf definitions read it, strictly; and what `recorder export` writes of it.
+"""OTLP/JSON as the official protobuf definitions read it, strictly; and what `recorder export`
+writes of it.
 
-OTLP/JSON is the JSON of protobuf but for four rules (opentelemetry-proto, docs/specification.md): ids are hexadecimal,
-enums are numbers, names are in lowerCamelCase only, and 64-bit integers are strings, as protobuf itself writes them.
+OTLP/JSON is the JSON of protobuf but for four rules (opentelemetry-proto, docs/specification.md):
+ids are hexadecimal, enums are numbers, names are in lowerCamelCase only, and 64-bit integers are
+strings, as protobuf itself writes them.
 """
 
 from __future__ import annotations
@@ -30,7 +32,14 @@ from sqlalchemy import URL
 
 from recorder.exports.otlp.telemetry import span_id
 from recorder.model.events import Exchange
-from tests.support.conversations import Conversation, Conversations, answering, asking, call, response
+from tests.support.conversations import (
+    Conversation,
+    Conversations,
+    answering,
+    asking,
+    call,
+    response,
+)
 from tests.support.server import run
 from tests.support.superuser import connected
 
@@ -62,7 +71,10 @@ def _strict(value: Any, name: str = "") -> Any:
         assert re.fullmatch(f"[0-9a-f]{{{IDS[name]}}}", value), (name, value)
         assert value.strip("0"), f"{name} is all zero"
         return base64.b64encode(bytes.fromhex(value)).decode()
-    assert name not in LONG or (isinstance(value, str) and re.fullmatch("-?[0-9]+", value)), (name, value)
+    assert name not in LONG or (isinstance(value, str) and re.fullmatch("-?[0-9]+", value)), (
+        name,
+        value,
+    )
     assert name not in ENUMS or type(value) is int, (name, value)
     return value
 
@@ -92,7 +104,9 @@ def exported(db: Path | URL, *options: object, session: str = "latest") -> list[
 def spans_in(lines: Iterable[bytes]) -> list[Span]:
     """The spans of lines, each of which names one schema."""
     requests = [trace_request(line) for line in lines]
-    scopes = [(of, scope) for each in requests for of in each.resource_spans for scope in of.scope_spans]
+    scopes = [
+        (of, scope) for each in requests for of in each.resource_spans for scope in of.scope_spans
+    ]
     assert len({url for of, scope in scopes for url in (of.schema_url, scope.schema_url)}) == 1
     return [span for _, scope in scopes for span in scope.spans]
 
@@ -102,10 +116,14 @@ def spans(db: Path | URL, *options: object, session: str = "latest") -> list[Spa
     return spans_in(exported(db, *options, session=session))
 
 
-# -- A collector on a loopback socket, built on the official protobuf definitions: it parses strictly what is pushed
+# -- A collector on a loopback socket, built on the official protobuf definitions: it parses
+# strictly what is pushed
 
 
-_PARSE: Mapping[str, Callable[[bytes], Any]] = {"/v1/traces": trace_request, "/v1/metrics": metrics_request}
+_PARSE: Mapping[str, Callable[[bytes], Any]] = {
+    "/v1/traces": trace_request,
+    "/v1/metrics": metrics_request,
+}
 
 
 class Answer(NamedTuple):
@@ -207,11 +225,20 @@ class Receiver:
 
     @property
     def resources(self) -> list[ResourceSpans]:
-        return [each for request in self._accepted_at("/v1/traces") for each in request.message.resource_spans]
+        return [
+            each
+            for request in self._accepted_at("/v1/traces")
+            for each in request.message.resource_spans
+        ]
 
     @property
     def spans(self) -> list[Span]:
-        return [span for resource in self.resources for scope in resource.scope_spans for span in scope.spans]
+        return [
+            span
+            for resource in self.resources
+            for scope in resource.scope_spans
+            for span in scope.spans
+        ]
 
     @property
     def span_ids(self) -> Counter[str]:
@@ -220,8 +247,14 @@ class Receiver:
 
     @property
     def metrics(self) -> list[Metric]:
-        found = (each for request in self._accepted_at("/v1/metrics") for each in request.message.resource_metrics)
-        return [metric for each in found for scope in each.scope_metrics for metric in scope.metrics]
+        found = (
+            each
+            for request in self._accepted_at("/v1/metrics")
+            for each in request.message.resource_metrics
+        )
+        return [
+            metric for each in found for scope in each.scope_metrics for metric in scope.metrics
+        ]
 
     def _accepted_at(self, path: str) -> list[Request]:
         return [each for each in self.accepted if each.path == path]
@@ -244,7 +277,9 @@ class Receiver:
             self.requests.append(Request(handler.path, headers, body, found, message, is_accepted))
         answer.before()
         if isinstance(answer, Reset):
-            handler.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            handler.connection.setsockopt(
+                socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0)
+            )
             handler.close_connection = True
             return
         handler.send_response(answer.status)
@@ -297,7 +332,9 @@ class Log:
         return talk
 
     def add(self, talk: Conversation, turn: int, asked: Any) -> Exchange:
-        frames = response(*call("roll", "{}", 0, f"call_{turn}"), id=f"resp_{talk.session.name}_{turn}")
+        frames = response(
+            *call("roll", "{}", 0, f"call_{turn}"), id=f"resp_{talk.session.name}_{turn}"
+        )
         exchange = talk.exchange(frames, asked, at_s=turn * 10)
         self.made.add(span_id(exchange.exchange_id))
         return exchange

@@ -1,7 +1,9 @@
-"""Recordings with one wrong answer: agents of so many steps, and the upstream that they ask, over real sockets.
+"""Recordings with one wrong answer: agents of so many steps, and the upstream that they ask, over
+real sockets.
 
-The upstream knows one answer to each question. While a session is recorded it gives another one to the question that a
-case has planted; asked live later it gives the right one. An agent prints what it has come to.
+The upstream knows one answer to each question. While a session is recorded it gives another one to
+the question that a case has planted; asked live later it gives the right one. An agent prints what
+it has come to.
 """
 
 from __future__ import annotations
@@ -19,7 +21,8 @@ from tests.support.provider.server import DemoServer
 SSE_HEADERS = (("content-type", "text/event-stream"),)
 WRONG = "7777"
 
-# What an agent does: ask(question, history) is a request, and its text. It needs no library: it starts in no time.
+# What an agent does: ask(question, history) is a request, and its text. It needs no library: it
+# starts in no time.
 AGENT = r"""
 import http.client, json, os, re, sys, urllib.parse
 from concurrent.futures import ThreadPoolExecutor
@@ -116,7 +119,18 @@ class Case(NamedTuple):
 
     def words(self, *more: str) -> list[str]:
         """The command line; with more words, which it prints at its end whatever is answered."""
-        return [sys.executable, "-I", "-S", "-c", AGENT, self.api, self.kind, self.name, str(self.steps), *more]
+        return [
+            sys.executable,
+            "-I",
+            "-S",
+            "-c",
+            AGENT,
+            self.api,
+            self.kind,
+            self.name,
+            str(self.steps),
+            *more,
+        ]
 
     def questions(self) -> list[str]:
         last = "last" if self.kind == "workers" else self.steps - 1
@@ -142,7 +156,9 @@ def case_of(seed: int, *, is_planted: bool = True) -> Case:
 
 
 def right(question: str, before: str | None = None) -> str:
-    """The right answer: a number of the question, added to what was answered before if the agent carries that on."""
+    """The right answer: a number of the question, added to what was answered before if the agent
+    carries that on.
+    """
     number = random.Random(question).randint(100, 999)
     return str(number if before is None else number + int(before))
 
@@ -178,7 +194,11 @@ def _turns(body: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _api_of(path: str) -> str:
-    ends = {"/responses": "openai-responses", "/completions": "openai-chat", "/messages": "anthropic"}
+    ends = {
+        "/responses": "openai-responses",
+        "/completions": "openai-chat",
+        "/messages": "anthropic",
+    }
     return next((api for end, api in ends.items() if path.endswith(end)), "gemini")
 
 
@@ -190,11 +210,24 @@ def _event(value: Mapping[str, Any], *, is_named: bool = False) -> bytes:
 def _responses(text: str) -> Iterator[bytes]:
     response: dict[str, Any] = {"id": "resp_1", "object": "response", "model": "m", "created_at": 1}
     part = {"type": "output_text", "text": text, "annotations": []}
-    item = {"id": "msg_1", "type": "message", "role": "assistant", "status": "completed", "content": [part]}
+    item = {
+        "id": "msg_1",
+        "type": "message",
+        "role": "assistant",
+        "status": "completed",
+        "content": [part],
+    }
     usage = {"input_tokens": 100, "output_tokens": 10, "total_tokens": 110}
     where = {"item_id": "msg_1", "output_index": 0, "content_index": 0}
-    yield _event({"type": "response.created", "response": {**response, "status": "in_progress", "output": []}})
-    yield _event({"type": "response.output_item.added", "output_index": 0, "item": {**item, "content": []}})
+    yield _event(
+        {
+            "type": "response.created",
+            "response": {**response, "status": "in_progress", "output": []},
+        }
+    )
+    yield _event(
+        {"type": "response.output_item.added", "output_index": 0, "item": {**item, "content": []}}
+    )
     yield _event({"type": "response.content_part.added", **where, "part": {**part, "text": ""}})
     yield _event({"type": "response.output_text.delta", **where, "delta": text})
     yield _event({"type": "response.output_item.done", "output_index": 0, "item": item})
@@ -207,19 +240,32 @@ def _chat(text: str) -> Iterator[bytes]:
     delta = {"role": "assistant", "content": text}
     yield _event({**chunk, "choices": [{"index": 0, "delta": delta, "finish_reason": None}]})
     usage = {"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 110}
-    yield _event({**chunk, "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}], "usage": usage})
+    yield _event(
+        {**chunk, "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}], "usage": usage}
+    )
     yield b"data: [DONE]\n\n"
 
 
 def _anthropic(text: str) -> Iterator[bytes]:
     usage = {"input_tokens": 100, "output_tokens": 1}
-    message = {"id": "msg_1", "type": "message", "role": "assistant", "model": "m", "content": [], "usage": usage}
+    message = {
+        "id": "msg_1",
+        "type": "message",
+        "role": "assistant",
+        "model": "m",
+        "content": [],
+        "usage": usage,
+    }
     events: Sequence[Mapping[str, Any]] = [
         {"type": "message_start", "message": message},
         {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
         {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": text}},
         {"type": "content_block_stop", "index": 0},
-        {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 10}},
+        {
+            "type": "message_delta",
+            "delta": {"stop_reason": "end_turn"},
+            "usage": {"output_tokens": 10},
+        },
         {"type": "message_stop"},
     ]
     for event in events:

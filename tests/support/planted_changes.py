@@ -1,10 +1,11 @@
 """The sessions whose prompt cache is known: agents, each with one change planted into its session.
 
-`PLANTED["chat-date"].play(base)` plays that session over an SDK against `base`, the address of a recorder with the
-session's prefix. Answers come from the demo upstream, or from the upstream `forgetful`, whose cache keeps nothing.
+`PLANTED["chat-date"].play(base)` plays that session over an SDK against `base`, the address of a
+recorder with the session's prefix. Answers come from the demo upstream, or from the upstream
+`forgetful`, whose cache keeps nothing.
 
-The sessions of Codex and Claude Code were recorded by `python -m tools.real_clients.cached`; its scripts say what was
-planted.
+The sessions of Codex and Claude Code were recorded by `python -m tools.real_clients.cached`; its
+scripts say what was planted.
 """
 
 from __future__ import annotations
@@ -17,11 +18,21 @@ from google.genai import types
 from tests.support.corpus import DATA
 from tests.support.sdks import anthropic_client, gemini_client, openai_client
 
-SYSTEM = "Everything that is streamed is kept: each byte with its time, each event with its place. " * 60
+SYSTEM = (
+    "Everything that is streamed is kept: each byte with its time, each event with its place. " * 60
+)
 QUESTION = "What is a stream, and what would one of them say of itself if it could speak? " * 6
-DOCUMENT = "On this page it is written what was measured, when, by whom, and how often it was repeated. " * 40
+DOCUMENT = (
+    "On this page it is written what was measured, when, by whom, and how often it was repeated. "
+    * 40
+)
 NAMES = ("look", "listen", "read", "write")
-MODELS = {"responses": "gpt-5.5", "chat": "gpt-5.5", "messages": "claude-opus-5", "gemini": "gemini-3.5-flash"}
+MODELS = {
+    "responses": "gpt-5.5",
+    "chat": "gpt-5.5",
+    "messages": "claude-opus-5",
+    "gemini": "gemini-3.5-flash",
+}
 
 Json = dict[str, Any]
 Turns = tuple[str, ...]  # `class`, or `class path`
@@ -29,16 +40,23 @@ MARK: Json = {"cache_control": {"type": "ephemeral"}}
 
 
 def _parameters(name: str) -> Json:
-    described = {"type": "string", "description": f"The thing to {name} at, as the person has named it."}
+    described = {
+        "type": "string",
+        "description": f"The thing to {name} at, as the person has named it.",
+    }
     return {"type": "object", "properties": {"thing": described}}
 
 
 class Agent:
-    """An agent that sends its whole history with each question. `options` go into the request as they are."""
+    """An agent that sends its whole history with each question.
+
+    `options` go into the request as they are.
+    """
 
     def __init__(self, api: str, base: str) -> None:
         self.base = base
-        self.name = base.partition("/s/")[2]  # in the first tool: sessions share no beginning of a prompt
+        # in the first tool: sessions share no beginning of a prompt
+        self.name = base.partition("/s/")[2]
         self.system = SYSTEM
         self.tools: list[Any] = [self.tool(name) for name in NAMES]
         self.history: list[Any] = []
@@ -50,7 +68,12 @@ class Agent:
         self.history.append(self.answer())
 
     def tool(self, name: str) -> Json:
-        return {"type": "function", "name": name, "description": self.described(name), "parameters": _parameters(name)}
+        return {
+            "type": "function",
+            "name": name,
+            "description": self.described(name),
+            "parameters": _parameters(name),
+        }
 
     def described(self, tool: str) -> str:
         return f"To {tool}, for {self.name}."
@@ -76,23 +99,35 @@ class ChatAgent(Agent):
     """An agent on openai's `chat.completions`."""
 
     def tool(self, name: str) -> Json:
-        function = {"name": name, "description": self.described(name), "parameters": _parameters(name)}
+        function = {
+            "name": name,
+            "description": self.described(name),
+            "parameters": _parameters(name),
+        }
         return {"type": "function", "function": function}
 
     def answer(self) -> Json:
         messages: list[Any] = [{"role": "system", "content": self.system}, *self.history]
         with openai_client(self.base) as client:
-            completion = client.chat.completions.create(messages=messages, tools=self.tools, **self.options)
+            completion = client.chat.completions.create(
+                messages=messages, tools=self.tools, **self.options
+            )
         return {"role": "assistant", "content": completion.choices[0].message.content}
 
 
 class MessagesAgent(Agent):
-    """An agent on anthropic's `messages`, which marks the end of its system prompt and of its history."""
+    """An agent on anthropic's `messages`, which marks the end of its system prompt and of its
+    history.
+    """
 
     marks: tuple[str, ...] = ("system", "history")
 
     def tool(self, name: str) -> Json:
-        return {"name": name, "description": self.described(name), "input_schema": _parameters(name)}
+        return {
+            "name": name,
+            "description": self.described(name),
+            "input_schema": _parameters(name),
+        }
 
     def user(self, text: str) -> Json:
         return {"role": "user", "content": [{"type": "text", "text": text}]}
@@ -111,14 +146,21 @@ class MessagesAgent(Agent):
         options = {"max_tokens": 2_048, "system": system, "tools": tools, **self.options}
         with anthropic_client(self.base) as client:
             message = client.messages.create(messages=history, **options)
-        return {"role": "assistant", "content": [block for block in message.model_dump()["content"] if "text" in block]}
+        return {
+            "role": "assistant",
+            "content": [block for block in message.model_dump()["content"] if "text" in block],
+        }
 
 
 class GeminiAgent(Agent):
     """An agent on google-genai's `generate_content`."""
 
     def tool(self, name: str) -> Json:
-        return {"name": name, "description": self.described(name), "parameters_json_schema": _parameters(name)}
+        return {
+            "name": name,
+            "description": self.described(name),
+            "parameters_json_schema": _parameters(name),
+        }
 
     def user(self, text: str) -> Json:
         return {"role": "user", "parts": [{"text": text}]}
@@ -128,7 +170,9 @@ class GeminiAgent(Agent):
             system_instruction=self.system, tools=[types.Tool(function_declarations=self.tools)]
         )
         with gemini_client(self.base, "v1beta") as client:
-            answer = client.models.generate_content(contents=self.history, config=config, **self.options)
+            answer = client.models.generate_content(
+                contents=self.history, config=config, **self.options
+            )
         return {"role": "model", "parts": [{"text": answer.text}]}
 
 
@@ -182,10 +226,15 @@ def _marked(*places: str) -> Callable[[Agent], None]:
     return plant
 
 
-def _session(api: str, plant: Callable[[Agent], None] = _nothing, **options: Any) -> Callable[[str], None]:
-    """Return a session: two questions, the change, two more. `options` are there from the beginning.
+def _session(
+    api: str, plant: Callable[[Agent], None] = _nothing, **options: Any
+) -> Callable[[str], None]:
+    """Return a session: two questions, the change, two more.
 
-    Most of the history is in the second question, so that a change before it leaves more than it takes.
+    `options` are there from the beginning.
+
+    Most of the history is in the second question, so that a change before it leaves more than it
+    takes.
     """
 
     def play(base: str) -> None:
@@ -221,7 +270,9 @@ def _forgetful(base: str) -> None:
 
 
 def _two_agents(base: str) -> None:
-    """Play a second agent beside the first one, with rules of its own, which shares nothing with it."""
+    """Play a second agent beside the first one, with rules of its own, which shares nothing with
+    it.
+    """
     first, second = (ResponsesAgent("responses", base) for _ in range(2))
     second.system = f"You look after others. {SYSTEM}"
     second.tools = [second.tool(name) for name in ("stop", "go", "wait")]
@@ -237,7 +288,10 @@ def _chain(base: str) -> None:
         previous = None
         for text, more in ((DOCUMENT, ""), (QUESTION, ""), (QUESTION, "Be brief.")):
             response = client.responses.create(
-                model=MODELS["responses"], instructions=system + more, input=text, previous_response_id=previous
+                model=MODELS["responses"],
+                instructions=system + more,
+                input=text,
+                previous_response_id=previous,
             )
             previous = response.id
 
@@ -250,7 +304,9 @@ def _retried(base: str) -> None:
 
 
 class Session(NamedTuple):
-    """A session of an SDK: how it is played against a recorder, and the class of each turn, with what has changed."""
+    """A session of an SDK: how it is played against a recorder, and the class of each turn, with
+    what has changed.
+    """
 
     play: Callable[[str], None]
     turns: Turns
@@ -259,10 +315,12 @@ class Session(NamedTuple):
 PLANTED: Mapping[str, Session] = {
     "responses-none": Session(_session("responses"), ("first", "hit", "hit", "hit")),
     "responses-tool-reordered": Session(
-        _session("responses", _tool_reordered), ("first", "hit", "prefix_changed tools[1].name", "hit")
+        _session("responses", _tool_reordered),
+        ("first", "hit", "prefix_changed tools[1].name", "hit"),
     ),
     "responses-model": Session(
-        _session("responses", _option(model="gpt-5.4-mini")), ("first", "hit", "other_model model", "hit")
+        _session("responses", _option(model="gpt-5.4-mini")),
+        ("first", "hit", "other_model model", "hit"),
     ),
     "responses-effort": Session(
         _session("responses", _option(reasoning={"effort": "high"}), reasoning={"effort": "low"}),
@@ -275,23 +333,29 @@ PLANTED: Mapping[str, Session] = {
     "responses-two-agents": Session(_two_agents, ("first", "first", "hit", "hit")),
     "responses-chain": Session(_chain, ("first", "hit", "prefix_changed instructions")),
     "chat-tool-described": Session(
-        _session("chat", _tool_described), ("first", "hit", "prefix_changed tools[1].function.description", "hit")
+        _session("chat", _tool_described),
+        ("first", "hit", "prefix_changed tools[1].function.description", "hit"),
     ),
-    "chat-date": Session(_session("chat", _date), ("first", "hit", "prefix_changed messages[0].content", "hit")),
+    "chat-date": Session(
+        _session("chat", _date), ("first", "hit", "prefix_changed messages[0].content", "hit")
+    ),
     "chat-temperature": Session(
         _session("chat", _option(temperature=0.9), temperature=0.1), ("first", "hit", "hit", "hit")
     ),
     "chat-shortened": Session(
-        _session("chat", _shortened), ("first", "hit", "history_shortened messages[1].content", "hit")
+        _session("chat", _shortened),
+        ("first", "hit", "history_shortened messages[1].content", "hit"),
     ),
     "chat-small": Session(_small, ("first", "below_minimum")),
     "chat-retried": Session(_retried, ("first", "hit")),
     "messages-none": Session(_session("messages"), ("first", "hit", "hit", "hit")),
     "messages-tool-described": Session(
-        _session("messages", _tool_described), ("first", "hit", "prefix_changed tools[1].description", "hit")
+        _session("messages", _tool_described),
+        ("first", "hit", "prefix_changed tools[1].description", "hit"),
     ),
     "messages-compacted": Session(
-        _session("messages", _compacted), ("first", "hit", "history_shortened messages[0].content[0].text", "hit")
+        _session("messages", _compacted),
+        ("first", "hit", "history_shortened messages[0].content[0].text", "hit"),
     ),
     "messages-other-mark": Session(
         _session("messages", _marked("tools")),
@@ -299,7 +363,9 @@ PLANTED: Mapping[str, Session] = {
     ),
     "messages-no-marks": Session(_unmarked, ("first", "not_marked")),
     "messages-temperature": Session(
-        _session("messages", _option(extra_body={"temperature": 0.9}), extra_body={"temperature": 0.1}),
+        _session(
+            "messages", _option(extra_body={"temperature": 0.9}), extra_body={"temperature": 0.1}
+        ),
         ("first", "hit", "hit", "hit"),
     ),
     "messages-tool-choice": Session(
@@ -308,22 +374,26 @@ PLANTED: Mapping[str, Session] = {
     ),
     "gemini-none": Session(_session("gemini"), ("first", "hit", "hit", "hit")),
     "gemini-edited": Session(
-        _session("gemini", _edited), ("first", "hit", "prefix_changed contents[0].parts[0].text", "hit")
+        _session("gemini", _edited),
+        ("first", "hit", "prefix_changed contents[0].parts[0].text", "hit"),
     ),
     "gemini-date": Session(
-        _session("gemini", _date), ("first", "hit", "prefix_changed systemInstruction.parts[0].text", "hit")
+        _session("gemini", _date),
+        ("first", "hit", "prefix_changed systemInstruction.parts[0].text", "hit"),
     ),
 }
 
 RECORDED = DATA / "cached_sessions"
 OF_AGENTS: Mapping[str, Turns] = {
     "claude-none": ("first", "hit", "hit", "hit"),
-    "claude-claude-md": ("first", "hit", "hit"),  # it adds the new text behind the history, and so the one below
+    # it adds the new text behind the history, and so the one below
+    "claude-claude-md": ("first", "hit", "hit"),
     "claude-system": ("first", "hit", "hit"),
     "claude-model": ("first", "hit", "other_model model"),
     "claude-effort": ("first", "hit", "other_parameters output_config.effort"),
     "claude-no-marks": ("first", "not_marked", "not_marked"),
-    "claude-compact": ("first", "hit", "hit", "hit", "hit"),  # tools and system, all that the summary has left
+    # tools and system, all that the summary has left
+    "claude-compact": ("first", "hit", "hit", "hit", "hit"),
     "claude-lapse": ("first", "hit", "lapsed"),
     "codex-none": ("first", "hit", "hit", "hit"),
     "codex-agents-md": ("first", "hit", "hit"),  # it adds the new text behind the history
@@ -331,7 +401,8 @@ OF_AGENTS: Mapping[str, Turns] = {
     "codex-model": ("first", "hit", "other_model model"),
     "codex-effort": ("first", "hit", "other_parameters reasoning.effort"),
     "codex-mcp": ("first", "hit", "prefix_changed tools[2].name"),
-    # After five minutes; the model's prefixes live for 30. The demo upstream has one life time for all.
+    # After five minutes; the model's prefixes live for 30. The demo upstream has one life time for
+    # all.
     "codex-lapse": ("first", "hit", "provider_miss"),
 }
 """The turns of the sessions of Codex and Claude Code in `RECORDED`."""

@@ -31,7 +31,13 @@ class Comparison(NamedTuple):
 
 def paths(value: Any, path: Path = ()) -> Iterator[Path]:
     """The way to each value within JSON."""
-    children = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    children = (
+        value.items()
+        if isinstance(value, dict)
+        else enumerate(value)
+        if isinstance(value, list)
+        else ()
+    )
     for key, child in children:
         yield (*path, key)
         yield from paths(child, (*path, key))
@@ -72,7 +78,9 @@ def compared(
     found: Callable[[Sequence[Json]], list[str]],
     unjudged: re.Pattern[str] = re.compile("(?!)"),
 ) -> Comparison:
-    """All faults of one field, fed to the SDK and to the rules; places that nobody judges may differ."""
+    """All faults of one field, fed to the SDK and to the rules; places that nobody judges may
+    differ.
+    """
     good = judged(events)
     told = Comparison(0, [], [], [])
     for where, changed in planted(events):

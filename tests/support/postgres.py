@@ -1,8 +1,10 @@
-"""A PostgreSQL for the tests: the one that `RECORDER_TEST_POSTGRES` names, or one started here for the session.
+"""A PostgreSQL for the tests: the one that `RECORDER_TEST_POSTGRES` names, or one started here for
+the session.
 
 `RECORDER_TEST_POSTGRES` is the URL of a server on which databases may be created, such as
-`postgresql://postgres@127.0.0.1/postgres`. Without it, `initdb` and `postgres` of an installed server are run in a
-temporary folder, reached by a socket only; as root they run as the user `postgres`, because they refuse to run as root.
+`postgresql://postgres@127.0.0.1/postgres`. Without it, `initdb` and `postgres` of an installed
+server are run in a temporary folder, reached by a socket only; as root they run as the user
+`postgres`, because they refuse to run as root.
 """
 
 from __future__ import annotations
@@ -25,23 +27,42 @@ if TYPE_CHECKING:
 
 VARIABLE = "RECORDER_TEST_POSTGRES"
 MISSING = (
-    f"There is no PostgreSQL to test with: install one (Debian: postgresql), or set {VARIABLE} to the URL of a server."
+    f"There is no PostgreSQL to test with: install one (Debian: postgresql), or set "
+    f"{VARIABLE} to the URL of a server."
 )
-_FOLDERS = ("/usr/lib/postgresql/*/bin", "/usr/local/pgsql/bin", "/opt/homebrew/opt/postgresql*/bin")
+_FOLDERS = (
+    "/usr/lib/postgresql/*/bin",
+    "/usr/local/pgsql/bin",
+    "/opt/homebrew/opt/postgresql*/bin",
+)
 STARTED_S = 240  # to start, on a machine that has other things to do
 _WATCHDOG = Path(__file__).with_name("watchdog.py")
 DROPS = 10  # attempts, of five seconds each
 _NUMBERS = itertools.count(1)
 _COPIES_FILES = 150_000  # the version since which a server has a choice
 # What a test loses in a power cut it makes again.
-_SETTINGS = {"fsync": "off", "full_page_writes": "off", "max_connections": "60", "listen_addresses": ""}
+_SETTINGS = {
+    "fsync": "off",
+    "full_page_writes": "off",
+    "max_connections": "60",
+    "listen_addresses": "",
+}
 
 
 def programs() -> Path | None:
     """The folder with `initdb` and `postgres`: the newest that is installed."""
     on_path = shutil.which("initdb")
-    found = [path for pattern in _FOLDERS for path in Path("/").glob(pattern[1:]) if (path / "initdb").exists()]
-    return Path(on_path).parent if on_path else max(found, default=None, key=lambda path: path.parent.name)
+    found = [
+        path
+        for pattern in _FOLDERS
+        for path in Path("/").glob(pattern[1:])
+        if (path / "initdb").exists()
+    ]
+    return (
+        Path(on_path).parent
+        if on_path
+        else max(found, default=None, key=lambda path: path.parent.name)
+    )
 
 
 def is_there() -> bool:
@@ -73,7 +94,8 @@ class Server:
             try:
                 self.execute(f'DROP DATABASE IF EXISTS "{url.database}" WITH (FORCE)')
                 return
-            except psycopg.errors.ObjectInUse:  # a busy machine may take longer to end sessions than the server waits
+            except psycopg.errors.ObjectInUse:
+                # a busy machine may take longer to end sessions than the server waits
                 if not patience:
                     raise
 
@@ -102,12 +124,21 @@ def server() -> Iterator[Server]:
     folder = programs()
     if folder is None:
         raise RuntimeError(MISSING)
-    with tempfile.TemporaryDirectory(prefix="recorder-postgres-") as directory, Cluster(folder, Path(directory)):
-        yield Server(URL.create("postgresql", username="postgres", database="postgres", query={"host": directory}))
+    with (
+        tempfile.TemporaryDirectory(prefix="recorder-postgres-") as directory,
+        Cluster(folder, Path(directory)),
+    ):
+        yield Server(
+            URL.create(
+                "postgresql", username="postgres", database="postgres", query={"host": directory}
+            )
+        )
 
 
 class Cluster:
-    """A server of our own, while the block lasts; if this process is killed in it, a watchdog ends it instead."""
+    """A server of our own, while the block lasts; if this process is killed in it, a watchdog ends
+    it instead.
+    """
 
     def __init__(self, programs: Path, directory: Path, **settings: str) -> None:
         self._programs, self.directory, self._data = programs, directory, directory / "data"
@@ -117,7 +148,19 @@ class Cluster:
         if os.geteuid() == 0:
             shutil.chown(self.directory, "postgres")
         self._watchdog = self._watched()
-        self._run("initdb", "-D", self._data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "-N")
+        self._run(
+            "initdb",
+            "-D",
+            self._data,
+            "-U",
+            "postgres",
+            "-A",
+            "trust",
+            "-E",
+            "UTF8",
+            "--locale=C",
+            "-N",
+        )
         self.start()
         return self
 
@@ -131,21 +174,45 @@ class Cluster:
     @property
     def url(self) -> URL:
         """A database on it that is there from the beginning."""
-        return URL.create("postgresql", "postgres", database="postgres", query={"host": str(self.directory)})
+        return URL.create(
+            "postgresql", "postgres", database="postgres", query={"host": str(self.directory)}
+        )
 
     def start(self) -> None:
-        options = " ".join(f"-c {name}={value or chr(39) * 2}" for name, value in self._settings.items())
+        options = " ".join(
+            f"-c {name}={value or chr(39) * 2}" for name, value in self._settings.items()
+        )
         waiting = ("-w", "-t", STARTED_S)
-        self._run("pg_ctl", "-D", self._data, "-l", self.directory / "log", *waiting, "-o", options, "start")
+        self._run(
+            "pg_ctl",
+            "-D",
+            self._data,
+            "-l",
+            self.directory / "log",
+            *waiting,
+            "-o",
+            options,
+            "start",
+        )
 
     def stop(self, mode: str = "immediate") -> None:
         """`immediate` is a crash: what was not committed is gone."""
         self._run("pg_ctl", "-D", self._data, "-m", mode, "-w", "stop")
 
     def _watched(self) -> subprocess.Popen[bytes]:
-        """Start the watchdog, in a session of its own: what kills or interrupts our process group does not reach it."""
+        """Start the watchdog, in a session of its own: what kills or interrupts our process group
+        does not reach it.
+        """
         stop = self._command("pg_ctl", "-D", self._data, "-m", "immediate", "-w", "stop")
-        command = [sys.executable, "-I", "-S", str(_WATCHDOG), str(os.getpid()), str(self.directory), *stop]
+        command = [
+            sys.executable,
+            "-I",
+            "-S",
+            str(_WATCHDOG),
+            str(os.getpid()),
+            str(self.directory),
+            *stop,
+        ]
         return subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
@@ -156,7 +223,9 @@ class Cluster:
         )
 
     def _run(self, program: str, *arguments: object) -> None:
-        ran = subprocess.run(self._command(program, *arguments), capture_output=True, text=True, cwd=self.directory)
+        ran = subprocess.run(
+            self._command(program, *arguments), capture_output=True, text=True, cwd=self.directory
+        )
         if ran.returncode:
             raise RuntimeError(f"{program} failed: {ran.stderr or ran.stdout}")
 
@@ -164,5 +233,11 @@ class Cluster:
         """A program of the server, as a user that may run it."""
         command = [str(self._programs / program), *map(str, arguments)]
         if os.geteuid() == 0:
-            command = ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups", *command]
+            command = [
+                "setpriv",
+                "--reuid=postgres",
+                "--regid=postgres",
+                "--clear-groups",
+                *command,
+            ]
         return command

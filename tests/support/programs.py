@@ -1,4 +1,5 @@
-"""Runs of programs as `recorder tap` records them: their lines, and those of the client that started them.
+"""Runs of programs as `recorder tap` records them: their lines, and those of the client that
+started them.
 
 rows = rows_of("acp", spoken("acp"))
 """
@@ -40,7 +41,9 @@ def played(reply: Reply, name: str) -> Reply:
     """A reply with the lines of both sides of a recorded run."""
     run = spoken(name)
     sent = tuple(msgspec.json.decode(line.raw) for line in run if line.is_of_client)
-    return reply._replace(events=tuple(line.raw for line in run if not line.is_of_client), sent=sent)
+    return reply._replace(
+        events=tuple(line.raw for line in run if not line.is_of_client), sent=sent
+    )
 
 
 def said(by: str, **members: Any) -> Line:
@@ -49,15 +52,20 @@ def said(by: str, **members: Any) -> Line:
 
 
 def rows_of(api: str, lines: Iterable[Line], *, read_bytes: int | None = None) -> Rows:
-    """What all projections make of a run in which each line comes a millisecond after the one before.
+    """What all projections make of a run in which each line comes a millisecond after the one
+    before.
 
     `read_bytes`: each read has so many of them, whatever the lines.
     """
     dialect = by_name(api)
     media_type = dialect.program.media_type if dialect.program else "application/x-ndjson"
     headers: Sequence[Header] = [("content-type", media_type)]
-    exchange = msgspec.structs.replace(EXCHANGE, api=api, method=STDIO, target="/agent", provider="agent")
-    head = RequestHead(exchange.exchange_id, exchange.session_id, 1_000, STDIO, "/agent", "agent", [*headers])
+    exchange = msgspec.structs.replace(
+        EXCHANGE, api=api, method=STDIO, target="/agent", provider="agent"
+    )
+    head = RequestHead(
+        exchange.exchange_id, exchange.session_id, 1_000, STDIO, "/agent", "agent", [*headers]
+    )
     capture = Capture(exchange.session_id, exchange.exchange_id, dialect, 0)
     events = capture.request(head, COMMAND, wire=COMMAND)
     connection = MessageCapture.switched(capture, dialect, (), coding=None)

@@ -23,9 +23,11 @@ from tests.support.facts import captured
 PLUGIN = "recorder.pytest_plugin"
 _IS_INSTALLED = any(each.value == PLUGIN for each in entry_points(group="pytest11"))
 LOADED = [] if _IS_INSTALLED else ["-p", PLUGIN]
-UNLOADED = ("cacheprovider", "asyncio", "anyio", "hypothesispytest", "unraisableexception")  # the last: a second each
+# the last: a second each
+UNLOADED = ("cacheprovider", "asyncio", "anyio", "hypothesispytest", "unraisableexception")
 
-# What is loaded late is loaded now: pytester forgets what a run was the first to load, and two of one kind do not mix.
+# What is loaded late is loaded now: pytester forgets what a run was the first to load, and two of
+# one kind do not mix.
 for _module in ("recorder.testing.fixture", "recorder.store.queries.reader"):
     importlib.import_module(_module)
 for _client in (httpx.Client(), httpx2.Client(), openai.OpenAI(api_key="none")):
@@ -42,16 +44,29 @@ def ask(base, prompt="hi", **how):
         return "".join(event.delta for event in events if event.type == "response.output_text.delta")
 '''
 IMPORTS = "import asyncio, httpx, httpx2, openai, pytest\nfrom asking import ask\n"
-ONE_TEST = "def test_one(recorder_replay):\n    assert ask(recorder_replay.base_url()) == 'Zürich'\n"
+ONE_TEST = (
+    "def test_one(recorder_replay):\n    assert ask(recorder_replay.base_url()) == 'Zürich'\n"
+)
 ONE_CASSETTE = "cassettes/test_it/test_one.sse.jsonl"
 
 
 def stream(*texts: str) -> bytes:
     """What a model says, a delta for each text; without one "Zürich"."""
     message = {"type": "message", "id": "msg_1", "role": "assistant", "content": []}
-    call = {"type": "function_call", "id": "fc_1", "call_id": "call_1", "name": "look", "arguments": "{}"}
+    call = {
+        "type": "function_call",
+        "id": "fc_1",
+        "call_id": "call_1",
+        "name": "look",
+        "arguments": "{}",
+    }
     usage = {"input_tokens": 7, "output_tokens": 2, "total_tokens": 9}
-    delta = {"type": "response.output_text.delta", "item_id": "msg_1", "output_index": 0, "content_index": 0}
+    delta = {
+        "type": "response.output_text.delta",
+        "item_id": "msg_1",
+        "output_index": 0,
+        "content_index": 0,
+    }
     events: list[dict[str, Any]] = [
         {"type": "response.created", "response": {"id": "resp_1", "output": []}},
         {"type": "response.output_item.added", "output_index": 0, "item": message},
@@ -60,7 +75,9 @@ def stream(*texts: str) -> bytes:
         {"type": "response.completed", "response": {"id": "resp_1", "output": [], "usage": usage}},
     ]
     numbered = [{**event, "sequence_number": number} for number, event in enumerate(events)]
-    return b"".join(b"event: %b\ndata: %b\n\n" % (e["type"].encode(), msgspec.json.encode(e)) for e in numbered)
+    return b"".join(
+        b"event: %b\ndata: %b\n\n" % (e["type"].encode(), msgspec.json.encode(e)) for e in numbered
+    )
 
 
 class Upstream:
@@ -73,7 +90,9 @@ class Upstream:
 
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
-                upstream.asked.append(msgspec.json.decode(self.rfile.read(int(self.headers["content-length"]))))
+                upstream.asked.append(
+                    msgspec.json.decode(self.rfile.read(int(self.headers["content-length"])))
+                )
                 self.send_response(200)
                 self.send_header("content-type", "text/event-stream")
                 self.end_headers()
@@ -103,10 +122,18 @@ class Project:
         self.pytester.makepyfile(test_it=IMPORTS + text)
         return self
 
-    def holds(self, *prompts: str, path: str = ONE_CASSETTE, body: bytes = b"", model: str = "m") -> Project:
+    def holds(
+        self, *prompts: str, path: str = ONE_CASSETTE, body: bytes = b"", model: str = "m"
+    ) -> Project:
         """A cassette with an answer to each prompt."""
-        asked = [msgspec.json.encode({"input": prompt, "model": model, "stream": True}) for prompt in prompts]
-        episodes = [captured(body or stream(), request=each, started_ns=number) for number, each in enumerate(asked)]
+        asked = [
+            msgspec.json.encode({"input": prompt, "model": model, "stream": True})
+            for prompt in prompts
+        ]
+        episodes = [
+            captured(body or stream(), request=each, started_ns=number)
+            for number, each in enumerate(asked)
+        ]
         (self.pytester.path / path).parent.mkdir(parents=True, exist_ok=True)
         session = Session("s-1", 1_000, "demo", "path", "{}", "live")
         save(self.pytester.path / path, cassette_lines(session, episodes))
@@ -116,7 +143,9 @@ class Project:
         with pytest.MonkeyPatch.context() as patched:
             for variable in ("CI", "BUILD_NUMBER"):  # with them pytest says what is wrong twice
                 patched.delenv(variable, raising=False)
-            return self.pytester.runpytest_inprocess(*LOADED, *(f"-pno:{name}" for name in UNLOADED), *options)
+            return self.pytester.runpytest_inprocess(
+                *LOADED, *(f"-pno:{name}" for name in UNLOADED), *options
+            )
 
     def said(self, *options: str, **outcomes: int) -> str:
         """What a run says, which must have these outcomes."""

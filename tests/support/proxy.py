@@ -1,4 +1,6 @@
-"""The forwarding path as `recorder serve` wires it, around a test: server, proxy, recording, upstream, journal."""
+"""The forwarding path as `recorder serve` wires it, around a test: server, proxy, recording,
+upstream, journal.
+"""
 
 from __future__ import annotations
 
@@ -93,7 +95,9 @@ class Proxied:
         return list(tapes.values())
 
 
-def get(target: str = "/v1/models", *headers: bytes, method: str = "GET", body: bytes = b"") -> bytes:
+def get(
+    target: str = "/v1/models", *headers: bytes, method: str = "GET", body: bytes = b""
+) -> bytes:
     """A request as a client sends it."""
     length = [b"Content-Length: %d" % len(body)] if body else []
     start = f"{method} {target} HTTP/1.1".encode()
@@ -139,7 +143,9 @@ async def proxied(
     clock_ns: Callable[[], int] | None = None,
     network: Network = DIRECT,
 ) -> AsyncIterator[Proxied]:
-    """A proxy before the upstream at `base`, recording into `folder`; by a clock of its own, unless one is given."""
+    """A proxy before the upstream at `base`, recording into `folder`; by a clock of its own, unless
+    one is given.
+    """
     journal = Journal(folder / "journal", "recorder", limit_bytes=journal_bytes, durable=strict)
     upstream = UpstreamTransport(network)
     options: dict[str, Any] = {} if clock_ns is None else {"clock_ns": clock_ns}
@@ -147,7 +153,9 @@ async def proxied(
     if strict:
         recording = DurableTransport(recording, journal)
     routes = Routes([Upstream("openai", base), *more])
-    proxy = Proxy(recording, routes, origins=origins, body_limit_bytes=body_limit_bytes, websocket=websocket)
+    proxy = Proxy(
+        recording, routes, origins=origins, body_limit_bytes=body_limit_bytes, websocket=websocket
+    )
     server = Server(proxy, "127.0.0.1", 0, on_drain=proxy.shutdown, on_stop=proxy.stop)
     await server.start()
     try:
@@ -158,11 +166,14 @@ async def proxied(
         journal.close()
 
 
-# -- Requests for our transports, made as a client of httpx makes them, and the transport to an upstream
+# -- Requests for our transports, made as a client of httpx makes them, and the transport to an
+# upstream
 
 
 def request_for(method: str, url: str, **how: Any) -> Request:
-    """Return the request that `httpx.Request` makes of the same arguments; its body can only be iterated."""
+    """Return the request that `httpx.Request` makes of the same arguments; its body can only be
+    iterated.
+    """
     made = httpx.Request(method, url, **how)
     return adapted_request(made, IteratedUpload(cast(AsyncIterable[bytes], made.stream)))
 
@@ -177,12 +188,16 @@ async def upstream_transport(network: Network = DIRECT) -> AsyncIterator[Upstrea
         await transport.aclose()
 
 
-# -- A WebSocket connection through a recorder with a raw socket on either side: exactly these bytes, ended like this
+# -- A WebSocket connection through a recorder with a raw socket on either side: exactly these
+# bytes, ended like this
 
 
 OFFER = (
     *(b"Connection: keep-alive, Upgrade", b"Upgrade: websocket", b"Sec-WebSocket-Version: 13"),
-    *(b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==", b"Sec-WebSocket-Extensions: permessage-deflate"),
+    *(
+        b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==",
+        b"Sec-WebSocket-Extensions: permessage-deflate",
+    ),
 )
 SWITCHED = (
     b"HTTP/1.1 101 Fine\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
@@ -237,7 +252,9 @@ class Tunnel(NamedTuple):
             assert await other.rest() == b""
 
 
-async def switched(proxy: Proxied, listener: Listener, *, early: bytes = b"", first: bytes = b"") -> Tunnel:
+async def switched(
+    proxy: Proxied, listener: Listener, *, early: bytes = b"", first: bytes = b""
+) -> Tunnel:
     """Connect through a recorder. `early` is sent with the request, `first` with the 101."""
     client = await proxy.connect()
     await client.send(get("/v1/responses", *OFFER) + early)
@@ -249,7 +266,9 @@ async def switched(proxy: Proxied, listener: Listener, *, early: bytes = b"", fi
 
 
 @asynccontextmanager
-async def tunnelled(folder: Path, *, early: bytes = b"", first: bytes = b"", **options: Any) -> AsyncIterator[Tunnel]:
+async def tunnelled(
+    folder: Path, *, early: bytes = b"", first: bytes = b"", **options: Any
+) -> AsyncIterator[Tunnel]:
     """Run a recorder, and connect through it."""
     async with Listener() as listener, proxied(folder, listener.base, **options) as proxy:
         tunnel = await switched(proxy, listener, early=early, first=first)

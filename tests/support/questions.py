@@ -61,12 +61,19 @@ async def _of_session(log: LogReader, id: str) -> dict[str, Any]:
         "the first": await exchanges_named(log, id, "1") if exchanges else [],
         "outlines": sorted(await outlines(log, id), key=repr),
         "spans": await spans(log, id),
-        "events": [[event async for event in log.events(id, each.exchange_id)] for each in exchanges],
-        "frames": [[event async for event in log.events(id, each.exchange_id, 3, {"frame"})] for each in exchanges],
+        "events": [
+            [event async for event in log.events(id, each.exchange_id)] for each in exchanges
+        ],
+        "frames": [
+            [event async for event in log.events(id, each.exchange_id, 3, {"frame"})]
+            for each in exchanges
+        ],
         "places": [await event_place(log, id, each.exchange_id, 2) for each in exchanges],
         "earlier": [await earlier_events(log, each) for each in exchanges],
         "costs": await exchange_costs(log, id),
-        "cache": await cache_of_log(log, await session_named(log, id), list(enumerate(exchanges, 1))),
+        "cache": await cache_of_log(
+            log, await session_named(log, id), list(enumerate(exchanges, 1))
+        ),
         "found": await events_with(log, id, "letter arrives"),
         "continued": await continued(log, id, Links("a", "b")),
         "recording": (await load_session(log, id)).session,
@@ -80,7 +87,10 @@ async def _of_sessions(log: LogReader) -> list[Any]:
 async def _progress(log: LogReader) -> list[Any]:
     """What a follower asks of a log, and of each session in it."""
     of_all = await progress(log, MISSING, [MISSING])
-    return [of_all, *[await progress(log, MISSING, (), row.session_id) for row in await list_sessions(log)]]
+    return [
+        of_all,
+        *[await progress(log, MISSING, (), row.session_id) for row in await list_sessions(log)],
+    ]
 
 
 async def _names(log: LogReader) -> list[Any]:
@@ -117,7 +127,10 @@ FILTERS = {
 QUESTIONS: Mapping[str, Question] = {
     "sessions": list_sessions,
     "the newest sessions": lambda log: list_sessions(log, 3),
-    **{f"sessions {name}": partial(list_sessions, limit=10, wanted=wanted) for name, wanted in FILTERS.items()},
+    **{
+        f"sessions {name}": partial(list_sessions, limit=10, wanted=wanted)
+        for name, wanted in FILTERS.items()
+    },
     "pages": _pages,
     "each session": _of_sessions,
     "names": _names,
@@ -149,7 +162,9 @@ def answers(database: Path | URL, without: frozenset[str] = frozenset()) -> dict
     """The answers to all questions but some."""
 
     async def ask(log: LogReader) -> dict[str, Any]:
-        return {name: await question(log) for name, question in QUESTIONS.items() if name not in without}
+        return {
+            name: await question(log) for name, question in QUESTIONS.items() if name not in without
+        }
 
     found: dict[str, Any] = asked(database, ask)
     return found

@@ -56,7 +56,11 @@ def get(target: str) -> MatchRequest:
 
 
 def record(
-    request: MatchRequest, *raws: bytes, name: str = "e", content_type: str = SSE, first_number: int = 0
+    request: MatchRequest,
+    *raws: bytes,
+    name: str = "e",
+    content_type: str = SSE,
+    first_number: int = 0,
 ) -> Recording:
     """`request` as it was answered with frames, numbered from `first_number` on."""
     exchange = Exchange(
@@ -79,12 +83,15 @@ def event(type: str, number: int, **fields: Any) -> bytes:
 def stream(id: str, deltas: int = 3, *, whole: bool = True) -> list[bytes]:
     """A response of the Responses API; one that is not whole breaks off before its last event."""
     begun = event("response.created", 0, response={"id": id, "status": "in_progress"})
-    told = [event("response.output_text.delta", number, delta="x") for number in range(1, deltas + 1)]
+    told = [
+        event("response.output_text.delta", number, delta="x") for number in range(1, deltas + 1)
+    ]
     ended = event("response.completed", deltas + 1, response={"id": id, "status": "completed"})
     return [begun, *told, *([ended] if whole else [])]
 
 
-# -- Replies made by hand, recorded as the proxy would, and what `lint` says of them: the harness of all rules
+# -- Replies made by hand, recorded as the proxy would, and what `lint` says of them: the harness of
+# all rules
 
 
 Json = dict[str, Any]
@@ -122,16 +129,21 @@ class Reply(NamedTuple):
     status: int = 200
     headers: tuple[Header, ...] = (("content-type", "text/event-stream; charset=utf-8"),)
     body: bytes | None = None  # in the place of events, sent as it is
-    pauses: Mapping[int, float] = {}  # seconds before the event of that number, from 0; len(events): before the end
+    # seconds before the event of that number, from 0; len(events): before the end
+    pauses: Mapping[int, float] = {}
     outcome: Outcome | None = "eof"  # None: it is still open
 
     def without(self, *numbers: int | str) -> Reply:
         """Less some events, by number (from the end if negative) or type."""
         gone = {number for each in numbers for number in self.where(each)}
-        return self._replace(events=tuple(each for number, each in enumerate(self.events) if number not in gone))
+        return self._replace(
+            events=tuple(each for number, each in enumerate(self.events) if number not in gone)
+        )
 
     def edited(self, which: int | str, change: Callable[[Json], object]) -> Reply:
-        """With a change made to copies of some events: `reply.edited(3, lambda event: event.pop("item_id"))`."""
+        """With a change made to copies of some events:
+        `reply.edited(3, lambda event: event.pop("item_id"))`.
+        """
         events = list(self.events)
         for number in self.where(which):
             event = copy.deepcopy(events[number])
@@ -167,7 +179,11 @@ class Reply(NamedTuple):
         """The numbers of events, by number or type."""
         if isinstance(which, int):
             return [range(len(self.events))[which]]
-        found = [n for n, each in enumerate(self.events) if isinstance(each, dict) and each.get("type") == which]
+        found = [
+            n
+            for n, each in enumerate(self.events)
+            if isinstance(each, dict) and each.get("type") == which
+        ]
         assert found, f"the reply has no {which}"
         return found
 
@@ -187,13 +203,17 @@ class Mutation(NamedTuple):
 
 
 def assert_only(rule: str, reply: Reply) -> None:
-    """A reply breaks that rule and no other, in each profile that the rule is of and that is about the reply's API."""
+    """A reply breaks that rule and no other, in each profile that the rule is of and that is about
+    the reply's API.
+    """
     exchange, events = recorded(reply)
     profiles = [profile for profile in the_rule(rule).profiles if exchange.api in PROFILES[profile]]
     assert profiles, f"no profile of {rule} is about {exchange.api}"
     for profile in profiles:
         findings = lint(recording_of(exchange, events), profile)
-        assert [finding.rule for finding in findings] == [rule], f"profile {profile}: {shown(findings)}"
+        assert [finding.rule for finding in findings] == [rule], (
+            f"profile {profile}: {shown(findings)}"
+        )
 
 
 def assert_clean(reply: Reply, *profiles: Profile) -> None:
@@ -229,12 +249,18 @@ def recorded(reply: Reply) -> tuple[Exchange, list[Event]]:
     body = b"" if reply.asked is None else json.dumps(reply.asked).encode()
     program = by_name(reply.program).program if reply.method == STDIO else None
     media_type = program.media_type if program else "application/json"
-    head = RequestHead("e", "s", 1, reply.method, reply.target, "upstream", [("content-type", media_type)])
+    head = RequestHead(
+        "e", "s", 1, reply.method, reply.target, "upstream", [("content-type", media_type)]
+    )
     steps = [
         (Mark.REQUEST, 0, msgspec.json.encode(head)),
         *([(Mark.REQUEST_BODY, 0, body)] if body else []),
         (Mark.REQUEST_END, 0, msgspec.json.encode(RequestEnd(True))),
-        (Mark.RESPONSE, STEP_NS, msgspec.json.encode(ResponseHead(reply.status, "", list(reply.headers)))),
+        (
+            Mark.RESPONSE,
+            STEP_NS,
+            msgspec.json.encode(ResponseHead(reply.status, "", list(reply.headers))),
+        ),
         *[(Mark.CLIENT_CHUNK, STEP_NS, json.dumps(line).encode() + b"\n") for line in reply.sent],
         *_chunks(reply),
     ]
@@ -282,7 +308,9 @@ def differing(a: Reply, b: Reply, **terms: Any) -> tuple[Level, ...]:
 
 
 def replaced(reply: Reply, old: str, new: str) -> Reply:
-    """With another text wherever one stands: a provider that says something else says so everywhere."""
+    """With another text wherever one stands: a provider that says something else says so
+    everywhere.
+    """
     events = json.loads(json.dumps(reply.events).replace(old, new))
     assert events != list(reply.events), f"nothing says {old}"
     return reply._replace(events=tuple(events))
@@ -320,7 +348,12 @@ _COUNTS = {"input_tokens": 36, "output_tokens": 87, "total_tokens": 123}
 
 
 def _arguments(step: str, **said: str) -> Json:
-    return {"type": f"response.function_call_arguments.{step}", "item_id": "fc_1", "output_index": 1, **said}
+    return {
+        "type": f"response.function_call_arguments.{step}",
+        "item_id": "fc_1",
+        "output_index": 1,
+        **said,
+    }
 
 
 RESPONSES = Reply(
@@ -344,7 +377,13 @@ RESPONSES = Reply(
         _item("done", 1, _DONE[1]),
         {
             "type": "response.completed",
-            "response": {"id": "resp_1", "created_at": 1, "status": "completed", "output": _DONE, "usage": _COUNTS},
+            "response": {
+                "id": "resp_1",
+                "created_at": 1,
+                "status": "completed",
+                "output": _DONE,
+                "usage": _COUNTS,
+            },
         },
     ),
     asked={"model": "gpt", "input": "What is the weather?", "stream": True},
@@ -376,14 +415,23 @@ CHAT_REPLY = Reply(
         _chunk(
             {
                 "tool_calls": [
-                    {"index": 0, "id": "call_1", "type": "function", "function": {"name": "look_up", "arguments": ""}}
+                    {
+                        "index": 0,
+                        "id": "call_1",
+                        "type": "function",
+                        "function": {"name": "look_up", "arguments": ""},
+                    }
                 ]
             }
         ),
         _chunk(_called(arguments='{"city":"')),
         _chunk(_called(arguments='Lyon","days":3}')),
         _chunk({}, "tool_calls"),
-        {**_chunk({}), "choices": [], "usage": {"prompt_tokens": 36, "completion_tokens": 87, "total_tokens": 123}},
+        {
+            **_chunk({}),
+            "choices": [],
+            "usage": {"prompt_tokens": 36, "completion_tokens": 87, "total_tokens": 123},
+        },
     ),
     unnamed,
     "/v1/chat/completions",
@@ -402,7 +450,12 @@ MESSAGES = Reply(
     (
         {
             "type": "message_start",
-            "message": {"id": "msg_1", "role": "assistant", "content": [], "usage": {"input_tokens": 36}},
+            "message": {
+                "id": "msg_1",
+                "role": "assistant",
+                "content": [],
+                "usage": {"input_tokens": 36},
+            },
         },
         _block("start", 0, content_block={"type": "text", "text": ""}),
         _delta(0, "text_delta", text="It is"),
@@ -410,12 +463,20 @@ MESSAGES = Reply(
         _delta(0, "text_delta", text=" sunny"),
         _delta(0, "text_delta", text=" in Paris."),
         _block("stop", 0),
-        _block("start", 1, content_block={"type": "tool_use", "id": "toolu_1", "name": "look_up", "input": {}}),
+        _block(
+            "start",
+            1,
+            content_block={"type": "tool_use", "id": "toolu_1", "name": "look_up", "input": {}},
+        ),
         _delta(1, "input_json_delta", partial_json=""),
         _delta(1, "input_json_delta", partial_json='{"city":"'),
         _delta(1, "input_json_delta", partial_json='Lyon","days":3}'),
         _block("stop", 1),
-        {"type": "message_delta", "delta": {"stop_reason": "tool_use"}, "usage": {"output_tokens": 87}},
+        {
+            "type": "message_delta",
+            "delta": {"stop_reason": "tool_use"},
+            "usage": {"output_tokens": 87},
+        },
         {"type": "message_stop"},
     ),
     named,
@@ -424,13 +485,21 @@ MESSAGES = Reply(
 
 
 def _part_chunk(*parts: Json, reason: str | None = None) -> Json:
-    candidate = {"content": {"role": "model", "parts": list(parts)}, **({"finishReason": reason} if reason else {})}
+    candidate = {
+        "content": {"role": "model", "parts": list(parts)},
+        **({"finishReason": reason} if reason else {}),
+    }
     counts = {
         "promptTokenCount": 36,
         "candidatesTokenCount": 87 if reason else 5,
         "totalTokenCount": 123 if reason else 41,
     }
-    return {"candidates": [candidate], "usageMetadata": counts, "responseId": "r_1", "modelVersion": "gemini"}
+    return {
+        "candidates": [candidate],
+        "usageMetadata": counts,
+        "responseId": "r_1",
+        "modelVersion": "gemini",
+    }
 
 
 GEMINI_REPLY = Reply(
@@ -439,7 +508,10 @@ GEMINI_REPLY = Reply(
         _part_chunk({"text": " sunny"}),
         _part_chunk({"text": " in Paris."}),
         _part_chunk(
-            {"functionCall": {"name": "look_up", "args": {"city": "Lyon", "days": 3}}, "thoughtSignature": "abcdef"}
+            {
+                "functionCall": {"name": "look_up", "args": {"city": "Lyon", "days": 3}},
+                "thoughtSignature": "abcdef",
+            }
         ),
         _part_chunk({"text": ""}, reason="STOP"),
     ),

@@ -46,33 +46,65 @@ def make_id(number: int, at_ns: int = START_NS) -> str:
 
 
 def make_session(number: int = 1, **fields: Any) -> Session:
-    given = {"created_ns": START_NS + number, "name": f"run-{number}", "source": "prefix", "labels": "{}"}
+    given = {
+        "created_ns": START_NS + number,
+        "name": f"run-{number}",
+        "source": "prefix",
+        "labels": "{}",
+    }
     return Session(**{"session_id": make_id(number), "origin": "live", **given, **fields})
 
 
 def make_exchange(session: Session, number: int = 1, **fields: Any) -> Exchange:
-    given = {"provider": "openai", "api": "openai-responses", "method": "POST", "target": "/v1/responses"}
-    ids = {"session_id": session.session_id, "exchange_id": make_id(number), "recorder_id": "recorder-1"}
+    given = {
+        "provider": "openai",
+        "api": "openai-responses",
+        "method": "POST",
+        "target": "/v1/responses",
+    }
+    ids = {
+        "session_id": session.session_id,
+        "exchange_id": make_id(number),
+        "recorder_id": "recorder-1",
+    }
     return Exchange(**{**ids, "started_ns": START_NS + number * 1_000, **given, **fields})
 
 
-def make_events(exchange: Exchange, raws: Sequence[bytes], kinds: Sequence[Kind] = ()) -> list[Event]:
+def make_events(
+    exchange: Exchange, raws: Sequence[bytes], kinds: Sequence[Kind] = ()
+) -> list[Event]:
     """Events from position 0 on; frames, unless `kinds` says otherwise."""
     chained = root(exchange.session_id, exchange.exchange_id)
     made = []
     for pos, raw in enumerate(raws):
         kind = kinds[pos] if pos < len(kinds) else "frame"
-        fields: tuple[Any, ...] = (pos, kind, pos * 1_000, "delta", pos, "msg_1", 0, raw, None, None)
+        fields: tuple[Any, ...] = (
+            pos,
+            kind,
+            pos * 1_000,
+            "delta",
+            pos,
+            "msg_1",
+            0,
+            raw,
+            None,
+            None,
+        )
         chained = link(chained, *fields)
         made.append(Event(*(exchange.session_id, exchange.exchange_id, *fields, chained)))
     return made
 
 
 def of_type(exchange: Exchange, *types: str) -> list[Event]:
-    """Events of these types, each of an item that is named like its type. Their hashes are not a chain."""
+    """Events of these types, each of an item that is named like its type.
+
+    Their hashes are not a chain.
+    """
     made = make_events(exchange, [b"data: {}\n\n"] * len(types))
     named = zip(made, types, strict=True)
-    return [msgspec.structs.replace(event, type=type, item_id=f"{type}-item") for event, type in named]
+    return [
+        msgspec.structs.replace(event, type=type, item_id=f"{type}-item") for event, type in named
+    ]
 
 
 def make_end(status: str, body_bytes: int = 0) -> bytes:
@@ -95,7 +127,10 @@ PROJECTED = (*(each.table for each in PROJECTIONS), "dead_letters", "rebuilds")
 def projections(database: Path | URL) -> dict[str, list[tuple[Any, ...]]]:
     """The rows of all projections, in an order of their own."""
     with connected(database) as connection:
-        return {table: sorted(connection.execute(f"SELECT * FROM {table}"), key=repr) for table in PROJECTED}
+        return {
+            table: sorted(connection.execute(f"SELECT * FROM {table}"), key=repr)
+            for table in PROJECTED
+        }
 
 
 def add(store: Store, events: Sequence[Event]) -> None:
@@ -125,7 +160,9 @@ ARGUMENTS = '{"command":"roll"}'
 
 @contextmanager
 def written(database: Path | URL) -> Iterator[Any]:
-    """A connection that any program may open, to a database that is made if it is not there; committed at the end."""
+    """A connection that any program may open, to a database that is made if it is not there;
+    committed at the end.
+    """
     Store(database).close()
     with connected(database) as connection:
         yield connection
@@ -137,7 +174,11 @@ def put(connection: Any, *rows: msgspec.Struct) -> None:
         insert = f"INSERT INTO {TABLES[type(row)]} VALUES ({', '.join('?' * len(values))})"
         if type(row) in LOG:  # a row that is there is skipped; what a view takes has no ON CONFLICT
             is_file = isinstance(connection, sqlite3.Connection)
-            insert = insert.replace("INSERT", "INSERT OR IGNORE") if is_file else f"{insert} ON CONFLICT DO NOTHING"
+            insert = (
+                insert.replace("INSERT", "INSERT OR IGNORE")
+                if is_file
+                else f"{insert} ON CONFLICT DO NOTHING"
+            )
         execute(connection, insert, *values)
         if isinstance(row, ExchangeRow | UsageRow):
             execute(connection, _COUNTED, row.session_id, row.exchange_id)
@@ -145,7 +186,10 @@ def put(connection: Any, *rows: msgspec.Struct) -> None:
 
 def empty_indexes(database: Path | URL, names: Sequence[str] = INDEX_NAMES) -> None:
     """Take every word out of indexes for full-text search."""
-    sql = {"sqlite": "INSERT INTO {0} ({0}) VALUES ('delete-all')", "postgresql": "DELETE FROM {0}"}[engine(database)]
+    sql = {
+        "sqlite": "INSERT INTO {0} ({0}) VALUES ('delete-all')",
+        "postgresql": "DELETE FROM {0}",
+    }[engine(database)]
     with connected(database) as connection:
         for name in names:
             connection.execute(sql.format(name))
@@ -190,7 +234,9 @@ def an_exchange(connection: Any, number: int = 1, session: int = 1, **fields: An
 def a_call(exchange: Exchange, **fields: Any) -> ItemRow:
     said = {"arguments": ARGUMENTS, "arguments_json": ARGUMENTS}
     call: ItemRow = row(
-        ItemRow, exchange, **{"kind": "tool_call", "type": "function_call", "name": "shell", **said, **fields}
+        ItemRow,
+        exchange,
+        **{"kind": "tool_call", "type": "function_call", "name": "shell", **said, **fields},
     )
     return call
 
@@ -198,12 +244,18 @@ def a_call(exchange: Exchange, **fields: Any) -> ItemRow:
 def price_rows(
     model: str, provider: str = "openai", rank: int = 0, /, source: str = "test", **usd: str
 ) -> list[PriceRow]:
-    """The prices of the models that a pattern matches, always valid: USD for a million of each unit."""
-    card: dict[Any, Any] = {unit: amount(cast(Unit, unit), Decimal(each)) for unit, each in usd.items()}
+    """The prices of the models that a pattern matches, always valid: USD for a million of each
+    unit.
+    """
+    card: dict[Any, Any] = {
+        unit: amount(cast(Unit, unit), Decimal(each)) for unit, each in usd.items()
+    }
     return rows_of(provider, rank, model, Period(card), source, "1")
 
 
-def put_prices(database: Path | URL, model: str = "gpt-5", provider: str = "openai", **usd: str) -> None:
+def put_prices(
+    database: Path | URL, model: str = "gpt-5", provider: str = "openai", **usd: str
+) -> None:
     """Give a model of a log prices that are always valid."""
     with connected(database) as connection:
         put(connection, *price_rows(model, provider, source="prices.toml", **usd))
@@ -211,21 +263,69 @@ def put_prices(database: Path | URL, model: str = "gpt-5", provider: str = "open
 
 
 def a_conversation(connection: Any) -> tuple[Exchange, Exchange]:
-    """A turn in two exchanges: a model thinks and calls a tool; the tool fails, and so does the model's answer."""
+    """A turn in two exchanges: a model thinks and calls a tool; the tool fails, and so does the
+    model's answer.
+    """
     asks = an_exchange(connection, 1, client="codex", thread_id="t", attempt=0)
     tells = an_exchange(connection, 2, client="codex", thread_id="t", attempt=1)
     for event in make_events(asks, [b'data: {"a":1}\n\n', b'data: {"b":2}\n\n']):
         put(connection, msgspec.structs.replace(event, data_start=6, data_length=7))
     put(
         connection,
-        row(ExchangeRow, asks, request_model="m", status="completed", user_text="Roll the dice", is_turn=True),
-        row(ExchangeRow, tells, request_model="m", response_model="m-1", status="failed", error="overloaded"),
-        row(ItemRow, asks, item=0, kind="reasoning", type="reasoning", text="Which dice?", ended_ns=90),
+        row(
+            ExchangeRow,
+            asks,
+            request_model="m",
+            status="completed",
+            user_text="Roll the dice",
+            is_turn=True,
+        ),
+        row(
+            ExchangeRow,
+            tells,
+            request_model="m",
+            response_model="m-1",
+            status="failed",
+            error="overloaded",
+        ),
+        row(
+            ItemRow,
+            asks,
+            item=0,
+            kind="reasoning",
+            type="reasoning",
+            text="Which dice?",
+            ended_ns=90,
+        ),
         row(ItemRow, tells, item=9, kind="other", type="mcp_approval_request", arguments="{}"),
-        row(PhaseRow, asks, step=0, type="web_search_call", phase="searching", began_ns=10, ended_ns=90),
+        row(
+            PhaseRow,
+            asks,
+            step=0,
+            type="web_search_call",
+            phase="searching",
+            began_ns=10,
+            ended_ns=90,
+        ),
         a_call(asks, item=1, call_id="c1", call_key="c1", began_ns=90, ended_ns=100),
-        row(ItemRow, tells, item=0, kind="message", type="message", role="assistant", text="The dice are gone."),
-        row(RequestRow, asks, input_items=1, response_id="resp_1", output_items=2, is_complete=True, logical_items=1),
+        row(
+            ItemRow,
+            tells,
+            item=0,
+            kind="message",
+            type="message",
+            role="assistant",
+            text="The dice are gone.",
+        ),
+        row(
+            RequestRow,
+            asks,
+            input_items=1,
+            response_id="resp_1",
+            output_items=2,
+            is_complete=True,
+            logical_items=1,
+        ),
         row(
             *(RequestRow, tells),
             previous_response_id="resp_1",
@@ -237,11 +337,30 @@ def a_conversation(connection: Any) -> tuple[Exchange, Exchange]:
         ),
         row(UserTextRow, asks, digest="d", started_ns=asks.started_ns, text="Roll the dice"),
         row(
-            ParametersRow, asks, reasoning_effort="high", tools=1, tool_names='["shell"]', new_user_text="Roll the dice"
+            ParametersRow,
+            asks,
+            reasoning_effort="high",
+            tools=1,
+            tool_names='["shell"]',
+            new_user_text="Roll the dice",
         ),
-        row(ResultRow, tells, call_key="c1", digest="d", started_ns=tells.started_ns, output="no dice", failed=True),
         row(
-            UsageRow, asks, input_tokens=10, output_tokens=4, reasoning_output_tokens=3, total_tokens=14, usage_raw="{}"
+            ResultRow,
+            tells,
+            call_key="c1",
+            digest="d",
+            started_ns=tells.started_ns,
+            output="no dice",
+            failed=True,
+        ),
+        row(
+            UsageRow,
+            asks,
+            input_tokens=10,
+            output_tokens=4,
+            reasoning_output_tokens=3,
+            total_tokens=14,
+            usage_raw="{}",
         ),
         row(
             *(UsageRow, tells),
@@ -270,7 +389,10 @@ def a_conversation(connection: Any) -> tuple[Exchange, Exchange]:
         row(TimingRow, tells, ttft_ns=60, duration_ns=300),
         row(AnomalyRow, tells, kind="missing_terminal", count=1),
     )
-    put(connection, *price_rows("m-#", asks.provider, 1, input="1.25", cache_read="0.125", output="10"))
+    put(
+        connection,
+        *price_rows("m-#", asks.provider, 1, input="1.25", cache_read="0.125", output="10"),
+    )
     put(connection, *price_rows("m%", asks.provider, 2, input="3", output="15", reasoning="20"))
     reindex(connection)
     return asks, tells

@@ -1,4 +1,6 @@
-"""Streams to the screen of an app: what an SDK for JavaScript makes of one, and what our rows say of it."""
+"""Streams to the screen of an app: what an SDK for JavaScript makes of one, and what our rows say
+of it.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,9 @@ class ScreenReading(NamedTuple):
 
 
 def sse(*events: Json, done: bool = False) -> bytes:
-    body = b"".join(b"data: %b\n\n" % json.dumps(event, ensure_ascii=False).encode() for event in events)
+    body = b"".join(
+        b"data: %b\n\n" % json.dumps(event, ensure_ascii=False).encode() for event in events
+    )
     return body + (b"data: [DONE]\n\n" if done else b"")
 
 

@@ -1,4 +1,5 @@
-"""An app that asks a model and streams its answer to the screen: as UI messages, AG-UI or A2A, by the path.
+"""An app that asks a model and streams its answer to the screen: as UI messages, AG-UI or A2A, by
+the path.
 
 Each asks with the client of its format, as small as it can be.
 """
@@ -17,7 +18,12 @@ from tests.support.screen import AG_UI_ASKED, UI_ASKED, Json
 
 MODEL_ASKED = {"model": "m", "stream": True, "messages": [{"role": "user", "content": "When?"}]}
 MESSAGE = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "When?"}]}
-A2A_ASKED = {"jsonrpc": "2.0", "id": 1, "method": "SendStreamingMessage", "params": {"message": MESSAGE}}
+A2A_ASKED = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "SendStreamingMessage",
+    "params": {"message": MESSAGE},
+}
 
 
 def ui_messages(texts: Iterable[str]) -> Iterator[Json]:
@@ -29,7 +35,10 @@ def ui_messages(texts: Iterable[str]) -> Iterator[Json]:
 
 def ag_ui(texts: Iterable[str]) -> Iterator[Json]:
     run, of = {"threadId": "t-1", "runId": "r-1"}, {"messageId": "m-2"}
-    yield from ({"type": "RUN_STARTED", **run}, {"type": "TEXT_MESSAGE_START", **of, "role": "assistant"})
+    yield from (
+        {"type": "RUN_STARTED", **run},
+        {"type": "TEXT_MESSAGE_START", **of, "role": "assistant"},
+    )
     for text in texts:
         yield {"type": "TEXT_MESSAGE_CONTENT", **of, "delta": text}
     yield from ({"type": "TEXT_MESSAGE_END", **of}, {"type": "RUN_FINISHED", **run})
@@ -62,7 +71,10 @@ SCREENS = {
 
 @contextmanager
 def screen_app(model: Callable[[str], str]) -> Iterator[str]:
-    """Serve the app, whose paths are the names of formats; gives its address. `model` is where it asks, by format."""
+    """Serve the app, whose paths are the names of formats; gives its address.
+
+    `model` is where it asks, by format.
+    """
 
     class App(Handler):
         def do_POST(self) -> None:

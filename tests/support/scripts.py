@@ -1,15 +1,16 @@
 """An upstream and clients that play scripts, hundreds at once, and keep the books of every stream.
 
-A stream has an id, and a request names it: `POST …/v1/responses/ID`, or `POST …/v1/messages?beta=ID`, a parameter whose
-value is kept. The upstream plays the script of that id, the client behaves as it was told; what either has seen is kept
-under the id, for `tests.support.scripts` to compare with the log.
+A stream has an id, and a request names it: `POST …/v1/responses/ID`, or
+`POST …/v1/messages?beta=ID`, a parameter whose value is kept. The upstream plays the script of that
+id, the client behaves as it was told; what either has seen is kept under the id, for
+`tests.support.scripts` to compare with the log.
 
     async with Upstream(script_of) as upstream:                     # script_of(id) → actions
         received = await ask(port, "a1", LeaveAfter(5_000))
         upstream.sent["a1"]                                         # how many bytes of the body it has sent
 
-For a script of raw bytes, one connection at a time, see `tests.support.sockets`: here HTTP is spoken as it should be,
-but for where it breaks off.
+For a script of raw bytes, one connection at a time, see `tests.support.sockets`: here HTTP is
+spoken as it should be, but for where it breaks off.
 """
 
 from __future__ import annotations
@@ -116,14 +117,17 @@ class Upstream:
             self._writers.discard(writer)
             writer.close()
 
-    async def _play(self, id: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _play(
+        self, id: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
         self.requests[id] = self.requests.get(id, 0) + 1
         self.sent.setdefault(id, 0)
         head = STREAM_HEAD
         for action in self._script_of(id):
             match action:
                 case Chunk(data):
-                    self.sent[id] += len(data)  # before the wait: it may be cut off there, with the bytes on their way
+                    # before the wait: it may be cut off there, with the bytes on their way
+                    self.sent[id] += len(data)
                     await _send(writer, head + chunked(data))
                     head = b""
                 case End():
@@ -205,15 +209,19 @@ async def ask(
     body: bytes = b"{}",
     patience_s: float = 60.0,
 ) -> Received:
-    """Ask for a stream and take of it what the behaviour says. Never raises: how it ended is part of the answer.
+    """Ask for a stream and take of it what the behaviour says.
 
-    `prefix` goes before the path, which for other APIs is `/v1/messages` and the like; after `patience_s` a client
-    leaves whatever it wanted.
+    Never raises: how it ended is part of the answer.
+
+    `prefix` goes before the path, which for other APIs is `/v1/messages` and the like; after
+    `patience_s` a client leaves whatever it wanted.
     """
     client = _Client(behaviour)
     try:
         async with asyncio.timeout(patience_s):
-            ending = await client.run(port, prefix + (f"{PATH}{id}" if path is None else f"{path}?beta={id}"), body)
+            ending = await client.run(
+                port, prefix + (f"{PATH}{id}" if path is None else f"{path}?beta={id}"), body
+            )
     except TimeoutError:
         ending = "impatient"
     except (OSError, EOFError):
@@ -230,7 +238,9 @@ class _Client:
         self.connected = False
         self.status: int | None = None
         self.size_bytes, self.digest = 0, sha256()
-        self._limit = behaviour.size_bytes if isinstance(behaviour, LeaveAfter | ResetAfter) else None
+        self._limit = (
+            behaviour.size_bytes if isinstance(behaviour, LeaveAfter | ResetAfter) else None
+        )
 
     async def run(self, port: int, target: str, body: bytes) -> Ending:
         reader, self._writer = await asyncio.open_connection("127.0.0.1", port, limit=BUFFER_BYTES)
@@ -261,7 +271,11 @@ class _Client:
 
     def _appetite(self) -> int:
         """How many bytes to read at once."""
-        return max(1, int(self._behaviour.bytes_per_s / 10)) if isinstance(self._behaviour, Slow) else BUFFER_BYTES
+        return (
+            max(1, int(self._behaviour.bytes_per_s / 10))
+            if isinstance(self._behaviour, Slow)
+            else BUFFER_BYTES
+        )
 
     async def _take(self, piece: bytes) -> bool:
         """Note a piece; returns whether to go on."""
@@ -280,7 +294,8 @@ class _Client:
         self._writer.transport.abort() if self._writer.is_closing() else self._writer.close()
 
 
-# -- The history checker: what clients received, what the upstream sent, and what the log has, against each other
+# -- The history checker: what clients received, what the upstream sent, and what the log has,
+# against each other
 
 
 Sent = Callable[[str], bytes]
@@ -315,7 +330,9 @@ def check(database: Path | URL, received: Sequence[Received], sent: Sent) -> Rep
         ids = _exchange_ids(ask)
         for stream in received:
             logged = [_read(ask, *each) for each in ids.get(stream.id, ())]
-            findings += [f"{stream.id}: {finding}" for finding in judge(stream, logged, sent(stream.id))]
+            findings += [
+                f"{stream.id}: {finding}" for finding in judge(stream, logged, sent(stream.id))
+            ]
             for each in logged:
                 end = _end(each)
                 outcomes[end.get("outcome", "none")] += 1
@@ -362,7 +379,9 @@ def _cover(exchange: Logged, sent: bytes) -> tuple[int, str | None]:
             at += len(raw)
         elif kind == "gap" and (gap := msgspec.json.decode(raw))["of"] == "response":
             lost = sent[at : at + gap["size_bytes"]]
-            if len(lost) != gap["size_bytes"] or (gap["sha256"] and sha256(lost).hexdigest() != gap["sha256"]):
+            if len(lost) != gap["size_bytes"] or (
+                gap["sha256"] and sha256(lost).hexdigest() != gap["sha256"]
+            ):
                 return at, f"the gap at event {pos} is not what was sent at byte {at}"
             at += len(lost)
     return at, None
@@ -371,7 +390,10 @@ def _cover(exchange: Logged, sent: bytes) -> tuple[int, str | None]:
 def _sums(end: Mapping[str, Any], exchange: Logged, covered: int, sent: int) -> Iterator[str]:
     gaps = [msgspec.json.decode(raw) for _, kind, raw in exchange.events if kind == "gap"]
     counted = [(gap["chunks"], gap["size_bytes"]) for gap in gaps if gap["of"] == "response"]
-    if (end["gap_chunks"], end["gap_bytes"]) != (sum(each for each, _ in counted), sum(each for _, each in counted)):
+    if (end["gap_chunks"], end["gap_bytes"]) != (
+        sum(each for each, _ in counted),
+        sum(each for _, each in counted),
+    ):
         yield "its end counts other gaps than it has"
     if end["wire_bytes"] != covered:
         yield f"its end counts {end['wire_bytes']} bytes, its events have {covered}"
@@ -389,7 +411,9 @@ def _end(exchange: Logged) -> dict[str, Any]:
 def _exchange_ids(ask: Ask) -> dict[str, list[tuple[str, str]]]:
     """The exchanges of each stream."""
     found: dict[str, list[tuple[str, str]]] = {}
-    for session_id, exchange_id, target in ask("SELECT session_id, exchange_id, target FROM exchanges"):
+    for session_id, exchange_id, target in ask(
+        "SELECT session_id, exchange_id, target FROM exchanges"
+    ):
         found.setdefault(id_of(target), []).append((session_id, exchange_id))
     return found
 

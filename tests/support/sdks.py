@@ -1,9 +1,11 @@
-"""The real SDKs: asked one question in every way it can be, and what they make of the bytes of a stream.
+"""The real SDKs: asked one question in every way it can be, and what they make of the bytes of a
+stream.
 
-`ASKS["openai-responses stream async"](url, "weather")` gives a `Got`, in words common to all; `url` is scheme, host and
-port, with a path prefix if there is one. `reading("openai-chat", body)` gives what an SDK hands on at the end of a
-stream, and `streamed("anthropic", httpx2.Client(transport=…))` the events that it yields over an HTTP client that is
-given. Errors are the SDK's own. Every client is closed, and none retries.
+`ASKS["openai-responses stream async"](url, "weather")` gives a `Got`, in words common to all; `url`
+is scheme, host and port, with a path prefix if there is one. `reading("openai-chat", body)` gives
+what an SDK hands on at the end of a stream, and `streamed("anthropic", httpx2.Client(transport=…))`
+the events that it yields over an HTTP client that is given. Errors are the SDK's own. Every client
+is closed, and none retries.
 """
 
 from __future__ import annotations
@@ -27,11 +29,16 @@ from recorder.wire.recording import recording_of
 from tests.support.facts import captured
 
 BASE = "http://127.0.0.1:9"  # where nobody listens
-TOOL: dict[str, object] = {"type": "object", "properties": {"city": {"type": "string"}, "unit": {"type": "string"}}}
+TOOL: dict[str, object] = {
+    "type": "object",
+    "properties": {"city": {"type": "string"}, "unit": {"type": "string"}},
+}
 
 
 class Got(NamedTuple):
-    """What an SDK made of an answer; `usage` is input, cached, output and reasoning tokens, as the vendor counts."""
+    """What an SDK made of an answer; `usage` is input, cached, output and reasoning tokens, as the
+    vendor counts.
+    """
 
     text: str
     refused: bool
@@ -45,7 +52,9 @@ Ask = Callable[[str, str], Awaitable[Got]]
 def _of_response(response: Any) -> Got:
     items = response.output
     parts = [part for item in items if item.type == "message" for part in item.content]
-    calls = [(item.name, json.loads(item.arguments)) for item in items if item.type == "function_call"]
+    calls = [
+        (item.name, json.loads(item.arguments)) for item in items if item.type == "function_call"
+    ]
     refusal = "".join(part.refusal for part in parts if part.type == "refusal")
     usage = response.usage
     counts = (usage.input_tokens, usage.input_tokens_details.cached_tokens, usage.output_tokens)
@@ -55,8 +64,14 @@ def _of_response(response: Any) -> Got:
 
 def _of_completion(completion: Any) -> Got:
     message, usage = completion.choices[0].message, completion.usage
-    calls = [(call.function.name, json.loads(call.function.arguments)) for call in message.tool_calls or ()]
-    cached, reasoning = usage.prompt_tokens_details.cached_tokens, usage.completion_tokens_details.reasoning_tokens
+    calls = [
+        (call.function.name, json.loads(call.function.arguments))
+        for call in message.tool_calls or ()
+    ]
+    cached, reasoning = (
+        usage.prompt_tokens_details.cached_tokens,
+        usage.completion_tokens_details.reasoning_tokens,
+    )
     counts = (usage.prompt_tokens, cached, usage.completion_tokens, reasoning)
     return Got(message.content or message.refusal or "", bool(message.refusal), calls, counts)
 
@@ -66,7 +81,12 @@ def _of_message(message: Any) -> Got:
     calls = [(block.name, block.input) for block in message.content if block.type == "tool_use"]
     usage = message.usage
     read = usage.cache_read_input_tokens
-    counts = (usage.input_tokens + read, read, usage.output_tokens, usage.output_tokens_details.thinking_tokens)
+    counts = (
+        usage.input_tokens + read,
+        read,
+        usage.output_tokens,
+        usage.output_tokens_details.thinking_tokens,
+    )
     return Got(text, message.stop_reason == "refusal", calls, counts)
 
 
@@ -74,17 +94,33 @@ def _of_chunks(chunks: list[Any]) -> Got:
     contents = [candidate.content for chunk in chunks for candidate in chunk.candidates or ()]
     parts = [part for content in contents for part in content.parts]
     text = "".join(part.text for part in parts if part.text and not part.thought)
-    calls = [(part.function_call.name, part.function_call.args) for part in parts if part.function_call]
+    calls = [
+        (part.function_call.name, part.function_call.args) for part in parts if part.function_call
+    ]
     usage = chunks[-1].usage_metadata
     thoughts = usage.thoughts_token_count or 0
     written = usage.candidates_token_count or 0
-    counts = (usage.prompt_token_count, usage.cached_content_token_count, written + thoughts, thoughts)
+    counts = (
+        usage.prompt_token_count,
+        usage.cached_content_token_count,
+        written + thoughts,
+        thoughts,
+    )
     return Got(text, bool(chunks[-1].prompt_feedback), calls, counts)
 
 
 def _responses(prompt: str) -> dict[str, Any]:
-    tool = {"type": "function", "name": "get_weather", "parameters": {**TOOL, "additionalProperties": False}}
-    return {"model": "gpt-5.5", "input": prompt, "tools": [tool], "include": ["reasoning.encrypted_content"]}
+    tool = {
+        "type": "function",
+        "name": "get_weather",
+        "parameters": {**TOOL, "additionalProperties": False},
+    }
+    return {
+        "model": "gpt-5.5",
+        "input": prompt,
+        "tools": [tool],
+        "include": ["reasoning.encrypted_content"],
+    }
 
 
 def _chat(prompt: str) -> dict[str, Any]:
@@ -163,9 +199,20 @@ _OPENAI = (openai_client, openai_client_async)
 _ANTHROPIC = (anthropic_client, anthropic_client_async)
 _USAGE: dict[str, Any] = {"stream_options": {"include_usage": True}}
 WAYS = {
-    "openai-responses": Way(*_OPENAI, lambda it: it.responses, _responses, {}, "get_final_response", _of_response),
-    "openai-chat": Way(*_OPENAI, lambda it: it.chat.completions, _chat, _USAGE, "get_final_completion", _of_completion),
-    "anthropic": Way(*_ANTHROPIC, lambda it: it.messages, _messages, {}, "get_final_message", _of_message),
+    "openai-responses": Way(
+        *_OPENAI, lambda it: it.responses, _responses, {}, "get_final_response", _of_response
+    ),
+    "openai-chat": Way(
+        *_OPENAI,
+        lambda it: it.chat.completions,
+        _chat,
+        _USAGE,
+        "get_final_completion",
+        _of_completion,
+    ),
+    "anthropic": Way(
+        *_ANTHROPIC, lambda it: it.messages, _messages, {}, "get_final_message", _of_message
+    ),
 }
 
 
@@ -193,7 +240,9 @@ async def _gemini_whole_async(url: str, prompt: str) -> Got:
 
 
 class InteractionReading(NamedTuple):
-    """What a program puts together from the events of an interaction; the SDK itself keeps nothing of them."""
+    """What a program puts together from the events of an interaction; the SDK itself keeps nothing
+    of them.
+    """
 
     text: str
     summaries: str
@@ -226,12 +275,17 @@ class _Interaction:
         elif event.event_type == "step.delta":
             self._delta(event.index, event.delta)
         elif event.event_type == "interaction.completed":
-            self.status, self.usage = event.interaction.status, _interaction_usage(event.interaction.usage)
+            self.status, self.usage = (
+                event.interaction.status,
+                _interaction_usage(event.interaction.usage),
+            )
 
     def _start(self, index: int, step: Any) -> None:
         if step.type.endswith("_call"):
             self.names[index] = getattr(step, "name", None) or step.type.removesuffix("_call")
-            self.arguments[index] = json.dumps(step.arguments) if isinstance(step.arguments, dict) else ""
+            self.arguments[index] = (
+                json.dumps(step.arguments) if isinstance(step.arguments, dict) else ""
+            )
             self.arguments[index] = self.arguments[index].removeprefix("{}")
         self.text += "".join(part.text for part in getattr(step, "content", None) or ())
         self.summaries += "".join(part.text for part in getattr(step, "summary", None) or ())
@@ -254,8 +308,12 @@ def interaction_of(events: Iterable[Any]) -> InteractionReading:
     made = _Interaction()
     for event in events:
         made.add(event)
-    calls = [(name, json.loads(made.arguments[index] or "{}")) for index, name in made.names.items()]
-    return InteractionReading(made.text, made.summaries, calls, made.outputs, made.usage, made.status)
+    calls = [
+        (name, json.loads(made.arguments[index] or "{}")) for index, name in made.names.items()
+    ]
+    return InteractionReading(
+        made.text, made.summaries, calls, made.outputs, made.usage, made.status
+    )
 
 
 def _interaction_usage(usage: Any) -> tuple[int | None, ...] | None:
@@ -273,7 +331,9 @@ def _interaction_got(reading: InteractionReading) -> Got:
 
 def interaction_got(interaction: Any) -> Got:
     """Read an interaction that came whole."""
-    calls = [(step.name, step.arguments) for step in interaction.steps if step.type == "function_call"]
+    calls = [
+        (step.name, step.arguments) for step in interaction.steps if step.type == "function_call"
+    ]
     is_cut = interaction.status == "incomplete"
     return Got(interaction.output_text or "", is_cut, calls, _interaction_usage(interaction.usage))
 
@@ -283,7 +343,9 @@ INTERACTION: dict[str, Any] = {"model": "gemini-3.5-flash"}
 
 def _interaction_stream(url: str, prompt: str) -> Got:
     with gemini_client(url, "v1beta") as client:
-        return _interaction_got(interaction_of(client.interactions.create(**INTERACTION, input=prompt, stream=True)))
+        return _interaction_got(
+            interaction_of(client.interactions.create(**INTERACTION, input=prompt, stream=True))
+        )
 
 
 def _interaction_whole(url: str, prompt: str) -> Got:
@@ -324,7 +386,8 @@ ASKS: dict[str, Ask] = {
 }
 
 
-# -- What an SDK makes of the bytes of a stream, which come through its own HTTP client, without a socket
+# -- What an SDK makes of the bytes of a stream, which come through its own HTTP client, without a
+# socket
 
 
 class Reading(NamedTuple):
@@ -347,7 +410,9 @@ class _Body:
         self.raw = b""
 
     def answer(self, request: httpx2.Request) -> httpx2.Response:
-        return httpx2.Response(200, headers=[("content-type", "text/event-stream")], content=self.raw)
+        return httpx2.Response(
+            200, headers=[("content-type", "text/event-stream")], content=self.raw
+        )
 
 
 def reading(api: str, raw: bytes) -> Reading:
@@ -376,7 +441,10 @@ def _read_responses(http: httpx2.Client) -> Callable[[], Any]:
         handed: list[tuple[str, str]] = []
         with client.responses.stream(model="m", input="x") as stream:
             for event in stream:
-                if event.type in ("response.output_text.delta", "response.function_call_arguments.delta"):
+                if event.type in (
+                    "response.output_text.delta",
+                    "response.function_call_arguments.delta",
+                ):
                     handed.append((event.type, event.snapshot))
                 elif event.type in ("response.incomplete", "response.failed", "error"):
                     handed.append((event.type, repr(event.to_dict())))
@@ -410,7 +478,9 @@ def _read_messages(http: httpx2.Client) -> Callable[[], Any]:
     client = anthropic_client(BASE, http_client=http)
 
     def read() -> Any:
-        with client.messages.stream(model="m", max_tokens=1, messages=[{"role": "user", "content": "x"}]) as stream:
+        with client.messages.stream(
+            model="m", max_tokens=1, messages=[{"role": "user", "content": "x"}]
+        ) as stream:
             handed = [event.type for event in stream]
             return [handed, _plain(stream.get_final_message().to_dict())]
 
@@ -422,7 +492,10 @@ def _read_gemini(http: httpx2.Client) -> Callable[[], Any]:
 
     def read() -> Any:
         chunks = client.models.generate_content_stream(model="m", contents="x")
-        return [_plain(chunk.model_dump(exclude={"sdk_http_response"}, exclude_none=True)) for chunk in chunks]
+        return [
+            _plain(chunk.model_dump(exclude={"sdk_http_response"}, exclude_none=True))
+            for chunk in chunks
+        ]
 
     return read
 
@@ -457,16 +530,28 @@ UPSTREAMS = {"anthropic": "anthropic", "gemini": "gemini"}
 _ASKED: dict[str, Any] = {
     "openai-responses": {"model": "m", "input": "hi", "stream": True},
     "openai-chat": {"model": "m", "messages": [{"role": "user", "content": "hi"}], "stream": True},
-    "anthropic": {"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": "hi"}], "stream": True},
+    "anthropic": {
+        "model": "m",
+        "max_tokens": 9,
+        "messages": [{"role": "user", "content": "hi"}],
+        "stream": True,
+    },
     "gemini": {"model": "gemini-2.5-flash", "contents": "hi"},
 }
 APIS = tuple(_ASKED)
-PAIRS = [(api, library) for api in APIS for library in (httpx2, httpx) if (api, library) != ("anthropic", httpx)]
+PAIRS = [
+    (api, library)
+    for api in APIS
+    for library in (httpx2, httpx)
+    if (api, library) != ("anthropic", httpx)
+]
 """Which SDK takes a client of which library."""
 
 
 class Streamed(NamedTuple):
-    """The events as data, and the exception that ended them: the SDK's own, and the library's behind it."""
+    """The events as data, and the exception that ended them: the SDK's own, and the library's
+    behind it.
+    """
 
     events: list[Any]
     error: BaseException | None = None
@@ -477,7 +562,9 @@ class Streamed(NamedTuple):
         if self.error is None:
             return None
         cause = self.error.__cause__
-        return _name(self.error), _name(cause) if isinstance(cause, httpx.HTTPError | httpx2.HTTPError) else ""
+        return _name(self.error), _name(cause) if isinstance(
+            cause, httpx.HTTPError | httpx2.HTTPError
+        ) else ""
 
 
 def _name(error: BaseException) -> str:
@@ -510,7 +597,9 @@ async def streamed_async(api: str, http: Any, base: str = BASE) -> Streamed:
                     events.append(_data(event))
         else:
             way = WAYS[api]
-            async with await way.resource(way.client_async(base, http_client=http)).create(**_ASKED[api]) as stream:
+            async with await way.resource(way.client_async(base, http_client=http)).create(
+                **_ASKED[api]
+            ) as stream:
                 async for event in stream:
                     events.append(_data(event))
     except Exception as error:

@@ -1,4 +1,5 @@
-"""`recorder serve` in a process of its own on a free port, gone at the end whatever happens; and commands in this one.
+"""`recorder serve` in a process of its own on a free port, gone at the end whatever happens; and
+commands in this one.
 
 A server takes a second of processor time to start: share one where the claims allow.
 
@@ -47,7 +48,9 @@ PROGRAM = (sys.executable, "-m", "recorder")
 
 NOT_ALL = "not all of the journal is in the log yet"
 
-_LISTENING = re.compile(r"^Listening on http://127\.0\.0\.1:(?P<port>\d+)(?:/t/\S+)?$", re.MULTILINE)
+_LISTENING = re.compile(
+    r"^Listening on http://127\.0\.0\.1:(?P<port>\d+)(?:/t/\S+)?$", re.MULTILINE
+)
 
 
 class Ran(NamedTuple):
@@ -64,7 +67,12 @@ class Ran(NamedTuple):
 
 def environment(home: Path) -> dict[str, str]:
     """The environment of a user who has set nothing."""
-    return {"PATH": os.environ["PATH"], "HOME": str(home), "XDG_CONFIG_HOME": str(home), "XDG_DATA_HOME": str(home)}
+    return {
+        "PATH": os.environ["PATH"],
+        "HOME": str(home),
+        "XDG_CONFIG_HOME": str(home),
+        "XDG_DATA_HOME": str(home),
+    }
 
 
 def _environment(db: Path | URL) -> dict[str, str]:
@@ -75,11 +83,19 @@ def _environment(db: Path | URL) -> dict[str, str]:
 
 def address(db: Path | URL) -> str:
     """As `--db` takes it."""
-    return str(db) if isinstance(db, Path) else str(database_path(db)) if address_of(db).is_local else conninfo(db)
+    return (
+        str(db)
+        if isinstance(db, Path)
+        else str(database_path(db))
+        if address_of(db).is_local
+        else conninfo(db)
+    )
 
 
 _IN_PROCESS = threading.Lock()
-"""Of the environment, the folder and the standard streams of this process: a command has them for itself."""
+"""Of the environment, the folder and the standard streams of this process: a command has them for
+itself.
+"""
 
 
 def run(
@@ -90,10 +106,11 @@ def run(
     stderr: TextIO | None = None,
     **variables: str,
 ) -> Ran:
-    """A command on a database, to its end, in this process, with these further variables: it has imported everything.
+    """A command on a database, to its end, in this process, with these further variables: it has
+    imported everything.
 
-    `stdout` may be a terminal, or what takes nothing. Under a running event loop the command is on a thread, and the
-    loop waits: there a verb that takes signals cannot run.
+    `stdout` may be a terminal, or what takes nothing. Under a running event loop the command is on
+    a thread, and the loop waits: there a verb that takes signals cannot run.
     """
     variables = {**_environment(db), **variables}
     if asyncio._get_running_loop() is None:
@@ -109,14 +126,17 @@ def _run(
     stdout: TextIO | None,
     stderr: TextIO | None,
 ) -> Ran:
-    out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True) for _ in range(2))
+    out, err = (
+        io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True) for _ in range(2)
+    )
     with _IN_PROCESS, pytest.MonkeyPatch.context() as patched:
         for name, value in variables.items():
             patched.setenv(name, value)
         patched.chdir(cwd)
         patched.setattr(sys, "stdout", stdout or out)
         if stdout is not None:
-            patched.setattr(sys, "__stdout__", stdout)  # which is asked for the width of the terminal
+            # which is asked for the width of the terminal
+            patched.setattr(sys, "__stdout__", stdout)
         patched.setattr(sys, "stderr", stderr or err)
         patched.setattr(logging.root, "handlers", [])
         level = logging.root.level
@@ -124,14 +144,17 @@ def _run(
             with pytest.raises(SystemExit) as ended:
                 main(list(map(str, arguments)))
         finally:
-            logging.root.setLevel(level)  # some verbs say less, and the next test of this process reads warnings
+            # some verbs say less, and the next test of this process reads warnings
+            logging.root.setLevel(level)
             gc.enable()
     said, told = (stream.buffer.getvalue() for stream in (err, out))
     return Ran(int(ended.value.code or 0), told, said.decode())
 
 
 def run_parent(db: Path, *arguments: object, **variables: str) -> Ran:
-    """A command in this process that starts another program: with what both of them write, and nothing else set."""
+    """A command in this process that starts another program: with what both of them write, and
+    nothing else set.
+    """
     descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)
     with (
         pytest.MonkeyPatch.context() as patched,
@@ -154,7 +177,9 @@ def _as_descriptor(file: IO[bytes], number: int) -> Iterator[TextIO]:
     before = os.dup(number)
     os.dup2(file.fileno(), number)
     try:
-        with open(number, "w", encoding="utf-8", errors="backslashreplace", closefd=False) as stream:
+        with open(
+            number, "w", encoding="utf-8", errors="backslashreplace", closefd=False
+        ) as stream:
             stream.reconfigure(write_through=True)
             yield stream
     finally:
@@ -166,7 +191,12 @@ def run_apart(db: Path | URL, *arguments: object) -> Ran:
     """A command in a process of its own: one that takes signals, or that must not be this one."""
     command = [*PROGRAM, *map(str, arguments)]
     ran = subprocess.run(
-        command, env=_environment(db), cwd="/", stdin=subprocess.DEVNULL, capture_output=True, timeout=COMMAND_S
+        command,
+        env=_environment(db),
+        cwd="/",
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=COMMAND_S,
     )
     return Ran(ran.returncode, ran.stdout, ran.stderr.decode())
 
@@ -198,7 +228,10 @@ def cpu_s(pid: int) -> float:
 
 
 def halt(pid: int) -> None:
-    """Stop a process until SIGCONT. On a busy machine its threads run on until one of them takes the signal."""
+    """Stop a process until SIGCONT.
+
+    On a busy machine its threads run on until one of them takes the signal.
+    """
     os.kill(pid, signal.SIGSTOP)
     tasks = Path(f"/proc/{pid}/task")
     if tasks.exists():
@@ -248,9 +281,11 @@ class Serving:
         return self.process.wait(STOPPED_S)
 
     def kill(self) -> None:
-        """SIGKILL to the whole tree at once: it is stopped first, so that nothing is started meanwhile.
+        """SIGKILL to the whole tree at once: it is stopped first, so that nothing is started
+        meanwhile.
 
-        An ingester is nice, and on a busy machine it may take seconds to die and to let go of a journal.
+        An ingester is nice, and on a busy machine it may take seconds to die and to let go of a
+        journal.
         """
         self.process.send_signal(signal.SIGSTOP)
         wait_until(lambda: self.process.poll() is not None or _state(self.process.pid) in "TtZX")
@@ -271,7 +306,12 @@ class Serving:
 def _state(pid: int) -> str:
     """The state of a process, in the letters of `ps`; X if there is none."""
     if not Path("/proc/self/stat").exists():
-        return subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True).stdout[:1] or "X"
+        return (
+            subprocess.run(
+                ["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True
+            ).stdout[:1]
+            or "X"
+        )
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except (FileNotFoundError, ProcessLookupError):
@@ -279,7 +319,9 @@ def _state(pid: int) -> str:
 
 
 def _is_gone(pid: int) -> bool:
-    """Whether a process has let go of its files: a zombie may have threads that end later, with all its locks."""
+    """Whether a process has let go of its files: a zombie may have threads that end later, with all
+    its locks.
+    """
     try:
         return _state(pid) in "ZX" and len(os.listdir(f"/proc/{pid}/task")) == 1
     except (FileNotFoundError, ProcessLookupError):
@@ -302,14 +344,23 @@ def running(
     listening: re.Pattern[str] = _LISTENING,
     variables: Mapping[str, str] = {},
 ) -> Iterator[Serving]:
-    """A command that listens on a free port, with that database unless `words` name others; killed at the end if it
-    has not ended.
+    """A command that listens on a free port, with that database unless `words` name others; killed
+    at the end if it has not ended.
 
     `program` is what starts it, and `listening` what it says when it listens.
     """
     home = db.parent if db.parent.exists() else Path("/")
     words = ("--port", "0", "--db", str(db), *words)
-    with started(db, home, verb, *words, umask=umask, program=program, listening=listening, variables=variables) as it:
+    with started(
+        db,
+        home,
+        verb,
+        *words,
+        umask=umask,
+        program=program,
+        listening=listening,
+        variables=variables,
+    ) as it:
         yield it
 
 
@@ -352,7 +403,8 @@ def serving(
     program: Sequence[str] = PROGRAM,
     variables: Mapping[str, str] = {},
 ) -> Iterator[Serving]:
-    """A recorder with that database, stopped at the end as a supervisor would, and killed if that does not help.
+    """A recorder with that database, stopped at the end as a supervisor would, and killed if that
+    does not help.
 
     `ulimit` has the words that the shell's command takes, before the recorder is started.
     """
@@ -367,13 +419,18 @@ def serving(
 
 def everywhere(base: str) -> list[str]:
     """The options that put every API at `base`."""
-    return [word for api in ("openai", "anthropic", "gemini") for word in ("--upstream", f"{api}={base}")]
+    return [
+        word
+        for api in ("openai", "anthropic", "gemini")
+        for word in ("--upstream", f"{api}={base}")
+    ]
 
 
 # -- A command in a process of its own, and the most memory that it took
 
 
-# What `getrusage` says of a process contains the one that it was forked from; `VmHWM` is of the program alone.
+# What `getrusage` says of a process contains the one that it was forked from; `VmHWM` is of the
+# program alone.
 _PROGRAM = """
 import sys
 from recorder.commands import main
@@ -384,7 +441,9 @@ finally:
 """
 
 
-def peak(*arguments: object, env: Mapping[str, str] | None = None) -> tuple[subprocess.CompletedProcess[str], int]:
+def peak(
+    *arguments: object, env: Mapping[str, str] | None = None
+) -> tuple[subprocess.CompletedProcess[str], int]:
     """Run `recorder`; return how it ended, and KiB. Raises `TimeoutExpired`."""
     command = [sys.executable, "-c", _PROGRAM, *map(str, arguments)]
     ran = subprocess.run(command, capture_output=True, text=True, check=False, env=env, timeout=600)

@@ -1,4 +1,5 @@
-"""Edges, collectors, and the object store between them, which refuses, repeats, loses answers and is away.
+"""Edges, collectors, and the object store between them, which refuses, repeats, loses answers and
+is away.
 
 async with FaultyStore(seed) as store:
     with edge(home, store, *everywhere(upstream.base)) as serve, collector(db, home, store) as collect: …
@@ -26,7 +27,8 @@ from tests.support.server import Serving, address, environment, started
 
 BUCKET = "segments"
 URL = f"s3://{BUCKET}/edges"
-REFUSED, REPEATED, LOST = 0.10, 0.05, 0.03  # of all requests: a 503; sent twice; done, and no answer comes
+# of all requests: a 503; sent twice; done, and no answer comes
+REFUSED, REPEATED, LOST = 0.10, 0.05, 0.03
 
 _ADMIN = re.compile(r"^Metrics and health on http://127\.0\.0\.1:(?P<port>\d+)$", re.MULTILINE)
 _LENGTH = re.compile(rb"^content-length: *(\d+)", re.IGNORECASE | re.MULTILINE)
@@ -58,8 +60,12 @@ class FaultyStore:
         logging.getLogger("werkzeug").setLevel(logging.WARNING)  # or it says each request
         self._moto.start()
         _, self._to = self._moto.get_host_and_port()
-        await self._forward(b"POST /moto-api/reset HTTP/1.1\r\nhost: x\r\ncontent-length: 0\r\n\r\n")
-        made = await self._forward(b"PUT /%b HTTP/1.1\r\nhost: x\r\ncontent-length: 0\r\n\r\n" % BUCKET.encode())
+        await self._forward(
+            b"POST /moto-api/reset HTTP/1.1\r\nhost: x\r\ncontent-length: 0\r\n\r\n"
+        )
+        made = await self._forward(
+            b"PUT /%b HTTP/1.1\r\nhost: x\r\ncontent-length: 0\r\n\r\n" % BUCKET.encode()
+        )
         assert b" 200 " in made.partition(b"\r\n")[0], made
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, backlog=1024)
         self.port = self._server.sockets[0].getsockname()[1]
@@ -77,9 +83,14 @@ class FaultyStore:
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Answer one request, and close: what an HTTP/1.0 server does, too."""
-        with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError), contextlib.closing(writer):
+        with (
+            contextlib.suppress(ConnectionError, asyncio.IncompleteReadError),
+            contextlib.closing(writer),
+        ):
             head = await reader.readuntil(b"\r\n\r\n")
-            body = await reader.readexactly(int(length[1]) if (length := _LENGTH.search(head)) else 0)
+            body = await reader.readexactly(
+                int(length[1]) if (length := _LENGTH.search(head)) else 0
+            )
             answer = await self._answer(head + body)
             if answer is not None:
                 writer.write(answer)
@@ -122,7 +133,9 @@ def edge(home: Path, store: FaultyStore, *options: str) -> AbstractContextManage
 def collector(db: Path | SqlURL, home: Path, store: FaultyStore) -> Iterator[Serving]:
     """A collector into a database; `port` is that of its metrics."""
     words = ("collect", URL, "--db", address(db), "--admin-port", "0")
-    with started(home / "none.db", home, *words, listening=_ADMIN, variables=store.variables) as collect:
+    with started(
+        home / "none.db", home, *words, listening=_ADMIN, variables=store.variables
+    ) as collect:
         yield collect
 
 

@@ -1,4 +1,5 @@
-"""A scripted upstream and a scripted client on raw sockets: exactly these bytes, in these pieces, ended like this.
+"""A scripted upstream and a scripted client on raw sockets: exactly these bytes, in these pieces,
+ended like this.
 
     async with ScriptedUpstream([Send(b"HTTP/1.1 200 OK\\r\\n…"), Reset()]) as upstream: …
 
@@ -24,9 +25,10 @@ _CHUNKED = re.compile(rb"^transfer-encoding:.*chunked\s*$", re.IGNORECASE | re.M
 
 LAST_CHUNK = b"0\r\n\r\n"
 KERNEL_BYTES = 96 * 2**20
-"""More than the kernel holds on a way of two connections, whose buffers grow: some let them reach 32 MiB for receiving
-and 4 for sending."""
-FLOOD_BYTES = 64 * 2**10  # at once: a flood of small sends would take the loop that the tests share with what they test
+"""More than the kernel holds on a way of two connections, whose buffers grow: some let them reach
+32 MiB for receiving and 4 for sending."""
+# at once: a flood of small sends would take the loop that the tests share with what they test
+FLOOD_BYTES = 64 * 2**10
 
 
 class Send(NamedTuple):
@@ -87,7 +89,9 @@ def answer(body: bytes, *headers: bytes, status: bytes = b"200 OK") -> list[Acti
 
 
 class ScriptedUpstream:
-    """Plays a script to each request, the next one of `scripts` each time, the last one from then on."""
+    """Plays a script to each request, the next one of `scripts` each time, the last one from then
+    on.
+    """
 
     def __init__(self, *scripts: Script, read_request: bool = True) -> None:
         self._scripts = list(scripts)
@@ -174,7 +178,10 @@ class ScriptedUpstream:
 
 
 class RawResponse(NamedTuple):
-    """What a client got. `ending` says whether HTTP saw its end, or how the connection broke before."""
+    """What a client got.
+
+    `ending` says whether HTTP saw its end, or how the connection broke before.
+    """
 
     status: bytes  # the status line without the version
     headers: list[tuple[bytes, bytes]]  # names in lower case
@@ -240,12 +247,15 @@ class RawClient:
 
     async def read_until(self, end: bytes) -> bytes:
         """All that comes, up to and with `end`."""
-        searched = 0  # what was looked through is not looked through again: a test may wait for 100 MB
+        # what was looked through is not looked through again: a test may wait for 100 MB
+        searched = 0
         while (found := self._received.find(end, searched)) < 0:
             searched = max(0, len(self._received) - len(end) + 1)
             data = await self.read()
             if not data:
-                raise ConnectionError(f"closed before {end!r}, after {bytes(self._received[-200:])!r}")
+                raise ConnectionError(
+                    f"closed before {end!r}, after {bytes(self._received[-200:])!r}"
+                )
             self._received += data
         return self._cut(found + len(end))
 
@@ -266,7 +276,10 @@ class RawClient:
     async def response(self, *, to_head: bool = False) -> RawResponse:
         """Read a response. `to_head`: it answers a HEAD request, so it has no body."""
         start = (await self.read_until(b"\r\n\r\n")).removesuffix(b"\r\n\r\n").split(b"\r\n")
-        headers = [(name.lower(), value.strip()) for name, _, value in (line.partition(b":") for line in start[1:])]
+        headers = [
+            (name.lower(), value.strip())
+            for name, _, value in (line.partition(b":") for line in start[1:])
+        ]
         status = start[0].partition(b" ")[2]
         if to_head or status[:3] in (b"204", b"304"):
             return RawResponse(status, headers, b"", "complete")
@@ -325,7 +338,10 @@ Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 @asynccontextmanager
 async def listening(serve: Serve, tls: ssl.SSLContext | None = None) -> AsyncIterator[str]:
-    """A server that answers as `serve` does; its URL. At the end its connections are aborted, and `serve` is done."""
+    """A server that answers as `serve` does; its URL.
+
+    At the end its connections are aborted, and `serve` is done.
+    """
     writers: set[asyncio.StreamWriter] = set()
     tasks: set[asyncio.Task[None]] = set()
 

@@ -1,4 +1,6 @@
-"""A database as any other program sees it that has all rights: in a file, or as the superuser of a server."""
+"""A database as any other program sees it that has all rights: in a file, or as the superuser of a
+server.
+"""
 
 from __future__ import annotations
 
@@ -35,31 +37,48 @@ _ITEM = f"(SELECT number FROM event_items WHERE exchange = {_NEW} AND item_id = 
 _EXCHANGE = ", ".join(exchanges.columns.keys())
 _EXCHANGE_VALUES = ", ".join(f"NEW.{column.name}" for column in exchanges.columns)
 _THROUGH = {
-    ("INSERT", "events"): f"""{_NAMES}; INSERT INTO stored_events VALUES ({_NEW}, NEW.pos, NEW.kind, NEW.t_ns, {_TYPE},
+    (
+        "INSERT",
+        "events",
+    ): f"""{_NAMES}; INSERT INTO stored_events VALUES ({_NEW}, NEW.pos, NEW.kind, NEW.t_ns, {_TYPE},
         NEW.sequence_number, {_ITEM}, NEW.output_index, NEW.raw, NEW.data_start, NEW.data_length, NEW.hash)""",
-    ("UPDATE", "events"): f"""{_NAMES}; UPDATE stored_events SET exchange = {_NEW}, pos = NEW.pos, kind = NEW.kind,
+    (
+        "UPDATE",
+        "events",
+    ): f"""{_NAMES}; UPDATE stored_events SET exchange = {_NEW}, pos = NEW.pos, kind = NEW.kind,
         t_ns = NEW.t_ns, type = {_TYPE}, sequence_number = NEW.sequence_number, item = {_ITEM},
         output_index = NEW.output_index, raw = NEW.raw, data_start = NEW.data_start, data_length = NEW.data_length,
         hash = NEW.hash WHERE exchange = {_OLD} AND pos = OLD.pos""",
     ("DELETE", "events"): f"DELETE FROM stored_events WHERE exchange = {_OLD} AND pos = OLD.pos",
-    ("INSERT", "exchanges"): f"INSERT INTO stored_exchanges ({_EXCHANGE}) VALUES ({_EXCHANGE_VALUES})",
-    ("UPDATE", "exchanges"): f"UPDATE stored_exchanges SET ({_EXCHANGE}) = ({_EXCHANGE_VALUES}) WHERE number = {_OLD}",
+    (
+        "INSERT",
+        "exchanges",
+    ): f"INSERT INTO stored_exchanges ({_EXCHANGE}) VALUES ({_EXCHANGE_VALUES})",
+    (
+        "UPDATE",
+        "exchanges",
+    ): f"UPDATE stored_exchanges SET ({_EXCHANGE}) = ({_EXCHANGE_VALUES}) WHERE number = {_OLD}",
     ("DELETE", "exchanges"): f"DELETE FROM stored_exchanges WHERE number = {_OLD}",
 }
 
 
 def writable(connection: sqlite3.Connection) -> None:
-    """Have the views `exchanges` and `events` of a file take changes, which go to the tables behind them, with whatever
-    guards they have. Only on this connection.
+    """Have the views `exchanges` and `events` of a file take changes, which go to the tables behind
+    them, with whatever guards they have. Only on this connection.
     """
     for (verb, view), body in _THROUGH.items():
         name = f"through_{view}_{verb.lower()}"
-        connection.execute(f"CREATE TEMP TRIGGER {name} INSTEAD OF {verb} ON {view} BEGIN {body}; END")
+        connection.execute(
+            f"CREATE TEMP TRIGGER {name} INSTEAD OF {verb} ON {view} BEGIN {body}; END"
+        )
 
 
 def with_rowids(connection: sqlite3.Connection) -> None:
     """Give both views the rowids of their tables, on this connection."""
-    for view, key in (("events", "t.exchange = {0} AND t.pos = v.pos"), ("exchanges", "t.number = {0}")):
+    for view, key in (
+        ("events", "t.exchange = {0} AND t.pos = v.pos"),
+        ("exchanges", "t.number = {0}"),
+    ):
         condition = key.format(_NUMBER.format("v"))
         rows = f"SELECT v.*, t.rowid AS rowid FROM main.{view} AS v JOIN stored_{view} AS t ON {condition}"
         connection.execute(f"CREATE TEMP VIEW {view} AS {rows}")
@@ -71,7 +90,9 @@ def connected(database: Path | URL) -> Iterator[Any]:
     url = database_url(database)
     if address_of(url).is_local:
         with closing(sqlite3.connect(database_path(url))) as connection, connection:
-            if connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'stored_events'").fetchone():
+            if connection.execute(
+                "SELECT 1 FROM sqlite_master WHERE name = 'stored_events'"
+            ).fetchone():
                 writable(connection)
             yield connection
         return
@@ -107,19 +128,26 @@ def login(database: URL, name: str, role: str) -> URL:
 
 def unguard(connection: sqlite3.Connection) -> None:
     """Drop all triggers of a file."""
-    for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
+    for (name,) in connection.execute(
+        "SELECT name FROM sqlite_master WHERE type = 'trigger'"
+    ).fetchall():
         connection.execute(f"DROP TRIGGER main.{name}")
 
 
 def free(database: Path | URL) -> None:
-    """Take the guards of a log away. On a server there are none: the superuser may do everything."""
+    """Take the guards of a log away.
+
+    On a server there are none: the superuser may do everything.
+    """
     if engine(database) == "sqlite":
         with connected(database) as connection:
             unguard(connection)
 
 
 def matching(database: Path | URL, word: str) -> list[str]:
-    """The kinds of the items in which full-text search finds a word, in order; and of the texts of others, behind."""
+    """The kinds of the items in which full-text search finds a word, in order; and of the texts of
+    others, behind.
+    """
     kinds = {"items": "i.kind", "results": "'result'", "user_texts": "'user'"}
     found: list[str] = []
     for index in INDEXES:
@@ -136,10 +164,15 @@ def matching(database: Path | URL, word: str) -> list[str]:
 
 
 def check_search(database: Path | URL) -> None:
-    """Raise if a full-text index and its rows are not the same; an index on a server has each row once, by its key."""
+    """Raise if a full-text index and its rows are not the same; an index on a server has each row
+    once, by its key.
+    """
     for index in INDEXES:
         if engine(database) == "sqlite":
-            asked(database, f"INSERT INTO {index.name} ({index.name}, rank) VALUES ('integrity-check', 1)")
+            asked(
+                database,
+                f"INSERT INTO {index.name} ({index.name}, rank) VALUES ('integrity-check', 1)",
+            )
         counts = f"SELECT (SELECT count(*) FROM {index.name}), (SELECT count(*) FROM {index.projection.table})"
         [(indexed, rows)] = asked(database, counts)
         assert indexed == rows, index.name
@@ -160,4 +193,7 @@ def tables(database: Path | URL) -> list[str]:
 
 def dumped(database: Path | URL) -> dict[str, list[tuple[Any, ...]]]:
     """All rows of all these tables."""
-    return {name: sorted(asked(database, f"SELECT * FROM {name}"), key=repr) for name in tables(database)}
+    return {
+        name: sorted(asked(database, f"SELECT * FROM {name}"), key=repr)
+        for name in tables(database)
+    }

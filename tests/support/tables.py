@@ -24,23 +24,32 @@ class Table(NamedTuple):
 def table(names: str | tuple[str, ...], cases: Iterable[Any]) -> Callable[[Test], Test]:
     """Run a test for each case, all of them, and fail with a list of those that fail.
 
-    It reads as `pytest.mark.parametrize` does, above a test that needs no fixture of its own for each case. That one
-    is for cases which are worth a line in the report.
+    It reads as `pytest.mark.parametrize` does, above a test that needs no fixture of its own for
+    each case. That one is for cases which are worth a line in the report.
     """
     own = (names,) if isinstance(names, str) else names
     rows: list[Row] = [(case,) if isinstance(names, str) else tuple(case) for case in cases]
 
     def decorate(test: Test) -> Test:
         below: Table = vars(test).get("table", Table((), [()], test))
-        whole = Table(own + below.names, [outer + inner for outer in rows for inner in below.rows], below.test)
+        whole = Table(
+            own + below.names, [outer + inner for outer in rows for inner in below.rows], below.test
+        )
         signature = inspect.signature(below.test)
 
         @functools.wraps(below.test)
         def run(*bound: Any, **given: Any) -> None:
-            run_all(lambda *row: whole.test(*bound, **dict(zip(whole.names, row, strict=True)), **given), whole.rows)
+            run_all(
+                lambda *row: whole.test(
+                    *bound, **dict(zip(whole.names, row, strict=True)), **given
+                ),
+                whole.rows,
+            )
 
         fixtures = [each for name, each in signature.parameters.items() if name not in whole.names]
-        vars(run).update(vars(test), table=whole, __signature__=signature.replace(parameters=fixtures))
+        vars(run).update(
+            vars(test), table=whole, __signature__=signature.replace(parameters=fixtures)
+        )
         return run
 
     return decorate

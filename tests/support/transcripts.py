@@ -19,7 +19,11 @@ class ClaudeLines:
     """The lines of one file of Claude Code."""
 
     def __init__(self, session: str = SESSION, agent: str | None = None) -> None:
-        self._common: dict[str, Any] = {"sessionId": session, "version": "2.1.332", "isSidechain": agent is not None}
+        self._common: dict[str, Any] = {
+            "sessionId": session,
+            "version": "2.1.332",
+            "isSidechain": agent is not None,
+        }
         if agent is not None:
             self._common["agentId"] = agent
         self._agent, self._number = agent or "main", 0
@@ -30,9 +34,15 @@ class ClaudeLines:
         """Add what a person said, or the results of tools."""
         self._add(type="user", message={"role": "user", "content": content})
 
-    def answered(self, id: str, *blocks: dict[str, Any], stop: str | None = "end_turn", tokens: int = 83) -> None:
+    def answered(
+        self, id: str, *blocks: dict[str, Any], stop: str | None = "end_turn", tokens: int = 83
+    ) -> None:
         """Add an answer: a line for each of its blocks, each with the usage of all."""
-        usage = {"input_tokens": 16, "cache_creation_input_tokens": 81, "cache_read_input_tokens": 11855}
+        usage = {
+            "input_tokens": 16,
+            "cache_creation_input_tokens": 81,
+            "cache_read_input_tokens": 11855,
+        }
         message: dict[str, Any] = {
             "model": MODEL,
             "id": id,
@@ -40,14 +50,22 @@ class ClaudeLines:
             "role": "assistant",
             "stop_reason": stop,
         }
-        message["usage"] = {**usage, "output_tokens": tokens, "output_tokens_details": {"thinking_tokens": 64}}
+        message["usage"] = {
+            **usage,
+            "output_tokens": tokens,
+            "output_tokens_details": {"thinking_tokens": 64},
+        }
         for block in blocks:
-            self._add(type="assistant", requestId=f"req_{id}", message={**message, "content": [block]})
+            self._add(
+                type="assistant", requestId=f"req_{id}", message={**message, "content": [block]}
+            )
 
     def _add(self, **line: Any) -> None:
         self._number += 1
         uuid, time = f"{self._agent}-{self._number}", f"2026-11-27T22:41:{self._number:02}.500Z"
-        self.lines.append({"parentUuid": self._parent, **line, "uuid": uuid, "timestamp": time, **self._common})
+        self.lines.append(
+            {"parentUuid": self._parent, **line, "uuid": uuid, "timestamp": time, **self._common}
+        )
         self._parent = uuid
 
 
@@ -71,7 +89,9 @@ def counting(session: str = SESSION) -> ClaudeLines:
     """Return a session that asks, calls a tool, and answers."""
     lines = ClaudeLines(session)
     lines.said("Use the shell to count the bottles.")
-    lines.answered("msg_1", called("toolu_1", "Bash", command="echo 42"), stop="tool_use", tokens=14)
+    lines.answered(
+        "msg_1", called("toolu_1", "Bash", command="echo 42"), stop="tool_use", tokens=14
+    )
     lines.said([result("toolu_1", "42")])
     lines.answered("msg_2", thought("The tool has answered."), told("There are 42 bottles."))
     return lines
@@ -97,10 +117,17 @@ OLD_TURN, OWN_TURN = "01a21fcf-27bb-7fa0-890e-f7331728da24", "01a221b7-0fbe-7401
 class CodexLines:
     """The lines of one thread of Codex; `is_new` ones say the ids of responses."""
 
-    def __init__(self, thread: str = THREAD, parent: str | None = None, *, is_new: bool = True) -> None:
+    def __init__(
+        self, thread: str = THREAD, parent: str | None = None, *, is_new: bool = True
+    ) -> None:
         self._is_new, self._used = is_new, 0
         self.lines: list[dict[str, Any]] = []
-        self._meta = {"id": thread, "originator": "codex_exec", "cli_version": "0.171.0", "model_provider": "openai"}
+        self._meta = {
+            "id": thread,
+            "originator": "codex_exec",
+            "cli_version": "0.171.0",
+            "model_provider": "openai",
+        }
         if parent is not None:
             self._meta |= {"session_id": parent, "parent_thread_id": parent}
         self._add("session_meta", **self._meta)
@@ -136,10 +163,18 @@ class CodexLines:
     def used(self, tokens: int) -> None:
         """Add the reports of usage, the last one twice, as when limits have changed."""
         self._used += tokens
-        usage = {"input_tokens": tokens, "cached_input_tokens": 5, "output_tokens": 7, "reasoning_output_tokens": 3}
+        usage = {
+            "input_tokens": tokens,
+            "cached_input_tokens": 5,
+            "output_tokens": 7,
+            "reasoning_output_tokens": 3,
+        }
         if self._is_new:
             self._add("token_usage_record", response_id=f"resp_{self._used}", usage=usage)
-        info = {"total_token_usage": {**usage, "input_tokens": self._used}, "last_token_usage": usage}
+        info = {
+            "total_token_usage": {**usage, "input_tokens": self._used},
+            "last_token_usage": usage,
+        }
         self.event("token_count", info=info)
         self.event("token_count", info=info)
 
@@ -162,22 +197,57 @@ def counted_by_codex(*, is_new: bool = True, first: int = 100) -> CodexLines:
 
 
 def counted_by_gemini(*, has_results: bool = True) -> list[dict[str, Any]]:
-    """Return a chat of Gemini CLI; without results as an older version, which has them only with the calls."""
+    """Return a chat of Gemini CLI; without results as an older version, which has them only with
+    the calls.
+    """
     tokens = {"input": 11540, "output": 18, "cached": 20, "thoughts": 64, "tool": 0, "total": 11622}
     call = {"id": "shell__1", "name": "shell", "args": {"command": "echo 42"}}
     result = {"functionResponse": {"id": "shell__1", "name": "shell", "response": {"output": "42"}}}
     model = {"type": "gemini", "tokens": tokens, "model": "gemini-3.8-flash"}
-    first = {"id": "m2", "timestamp": "2026-11-28T01:40:01.000Z", **model, "content": "", "thoughts": []}
+    first = {
+        "id": "m2",
+        "timestamp": "2026-11-28T01:40:01.000Z",
+        **model,
+        "content": "",
+        "thoughts": [],
+    }
     thoughts = [{"subject": "Bottles", "description": "They were counted."}]
     lines: list[dict[str, Any]] = [
-        {"sessionId": "a9d00340", "projectHash": "9f9d", "startTime": "2026-11-28T01:40:00.000Z", "kind": "main"},
-        {"id": "m1", "timestamp": "2026-11-28T01:40:00.000Z", "type": "user", "content": [{"text": "Count."}]},
+        {
+            "sessionId": "a9d00340",
+            "projectHash": "9f9d",
+            "startTime": "2026-11-28T01:40:00.000Z",
+            "kind": "main",
+        },
+        {
+            "id": "m1",
+            "timestamp": "2026-11-28T01:40:00.000Z",
+            "type": "user",
+            "content": [{"text": "Count."}],
+        },
         first,
         {**first, "toolCalls": [{**call, "result": [result], "status": "success"}]},
         {"id": "m3", "timestamp": "2026-11-28T01:40:02.000Z", "type": "user", "content": [result]},
-        {"id": "m4", "timestamp": "2026-11-28T01:40:03.000Z", **model, "content": "42.", "thoughts": thoughts},
-        {"id": "m5", "timestamp": "2026-11-28T01:41:00.000Z", "type": "gemini", "content": "Again."},
-        {"$set": {"messages": [{"id": "m4", "timestamp": "2026-11-28T01:41:00.000Z", "type": "gemini"}]}},
+        {
+            "id": "m4",
+            "timestamp": "2026-11-28T01:40:03.000Z",
+            **model,
+            "content": "42.",
+            "thoughts": thoughts,
+        },
+        {
+            "id": "m5",
+            "timestamp": "2026-11-28T01:41:00.000Z",
+            "type": "gemini",
+            "content": "Again.",
+        },
+        {
+            "$set": {
+                "messages": [
+                    {"id": "m4", "timestamp": "2026-11-28T01:41:00.000Z", "type": "gemini"}
+                ]
+            }
+        },
     ]
     return lines if has_results else [line for line in lines if line.get("id") != "m3"]
 
@@ -186,7 +256,9 @@ def counted_by_gemini(*, has_results: bool = True) -> list[dict[str, Any]]:
 
 
 def kept_by_opencode(path: Path) -> Path:
-    """Write a database with a session, its sub-agent, and another session; a message of that is not over."""
+    """Write a database with a session, its sub-agent, and another session; a message of that is not
+    over.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     with closing(sqlite3.connect(path)) as connection:
         connection.executescript("""
@@ -211,7 +283,10 @@ def kept_in_files(storage: Path) -> Path:
         _put(storage / "session" / "global" / f"{id}.json", {"id": id, "version": "1.0.10", **more})
     for number, (session, message, parts) in enumerate(_OPENCODE):
         id = f"msg_{number}"
-        _put(storage / "message" / session / f"{id}.json", {"id": id, "sessionID": session, **message})
+        _put(
+            storage / "message" / session / f"{id}.json",
+            {"id": id, "sessionID": session, **message},
+        )
         for place, part in enumerate(parts):
             _put(storage / "part" / id / f"prt_{number}_{place}.json", {"messageID": id, **part})
     return storage
@@ -224,18 +299,31 @@ def _put(path: Path, document: dict[str, Any]) -> None:
 
 _TOKENS = {"input": 213, "output": 19, "reasoning": 64, "cache": {"write": 10, "read": 7168}}
 _MODEL = {"role": "assistant", "modelID": "gpt-5", "providerID": "openai", "tokens": _TOKENS}
-_RAN = {"status": "completed", "input": {"command": "echo 42"}, "output": "42", "time": {"start": 1_795_830_033_000}}
+_RAN = {
+    "status": "completed",
+    "input": {"command": "echo 42"},
+    "output": "42",
+    "time": {"start": 1_795_830_033_000},
+}
 
 
 def _done(second: int) -> dict[str, Any]:
     created_ms = 1_795_830_032_000 + 1000 * second
-    return {**_MODEL, "time": {"created": created_ms, "completed": created_ms + 900}, "finish": "tool-calls"}
+    return {
+        **_MODEL,
+        "time": {"created": created_ms, "completed": created_ms + 900},
+        "finish": "tool-calls",
+    }
 
 
 _OPENCODE: list[tuple[str, dict[str, Any], list[dict[str, Any]]]] = [
     ("ses_1", {"role": "user"}, [{"type": "text", "text": "Count."}]),
     ("ses_1", _done(0), [{"type": "tool", "tool": "bash", "callID": "call_1", "state": _RAN}]),
-    ("ses_1", _done(1), [{"type": "reasoning", "text": "It ran."}, {"type": "text", "text": "There are 42."}]),
+    (
+        "ses_1",
+        _done(1),
+        [{"type": "reasoning", "text": "It ran."}, {"type": "text", "text": "There are 42."}],
+    ),
     ("ses_2", {"role": "user"}, [{"type": "text", "text": "Say hello."}]),
     ("ses_2", _done(2), [{"type": "text", "text": "Hello."}]),
     ("ses_3", _done(5), [{"type": "text", "text": "Good morning."}]),

@@ -32,7 +32,9 @@ _LENGTH = re.compile(rb"^content-length: *(\d+)", re.IGNORECASE | re.MULTILINE)
 class Answer:
     """The pieces of a response as they go into the socket, one `send` each, `every_s` apart."""
 
-    def __init__(self, pieces: Sequence[bytes], *, every_s: float = 0.0, close: bool = False) -> None:
+    def __init__(
+        self, pieces: Sequence[bytes], *, every_s: float = 0.0, close: bool = False
+    ) -> None:
         self.pieces, self.every_s, self.close = pieces, every_s, close
         self.sent_s: list[float] = []  # when each piece went out
 
@@ -40,7 +42,14 @@ class Answer:
 def request(path: str, key: str, *headers: str, method: str = "POST") -> bytes:
     """A request for the answer of that name."""
     body = json.dumps({"answer": key, "stream": True}).encode()
-    lines = [f"{method} {path} HTTP/1.1", "Host: localhost", f"Content-Length: {len(body)}", *headers, "", ""]
+    lines = [
+        f"{method} {path} HTTP/1.1",
+        "Host: localhost",
+        f"Content-Length: {len(body)}",
+        *headers,
+        "",
+        "",
+    ]
     return "\r\n".join(lines).encode() + body
 
 
@@ -78,10 +87,13 @@ class Upstream:
             writer.write(piece)
             answer.sent_s.append(time.monotonic())
             await writer.drain()
-            await asyncio.sleep(max(0.0, started + (number + 1) * answer.every_s - time.monotonic()))
+            await asyncio.sleep(
+                max(0.0, started + (number + 1) * answer.every_s - time.monotonic())
+            )
 
 
-# -- The servers that listen, each before an upstream at `base`: recorder, mock, and that of the pytest plugin
+# -- The servers that listen, each before an upstream at `base`: recorder, mock, and that of the
+# pytest plugin
 
 
 Serve = Callable[[Path, str], AbstractAsyncContextManager[int]]
@@ -97,9 +109,15 @@ async def _recorder(folder: Path, base: str) -> AsyncIterator[int]:
 async def _mock(folder: Path, base: str) -> AsyncIterator[int]:
     """As `recorder mock --otherwise forward` wires it."""
     answering = Answering(
-        [], DEFAULT_RULES, upstreams=[routing.Upstream("openai", base)], otherwise=UpstreamTransport()
+        [],
+        DEFAULT_RULES,
+        upstreams=[routing.Upstream("openai", base)],
+        otherwise=UpstreamTransport(),
     )
-    async with contextlib.aclosing(answering), served(Mock(answering, ()), answering.proxy.shutdown) as server:
+    async with (
+        contextlib.aclosing(answering),
+        served(Mock(answering, ()), answering.proxy.shutdown) as server,
+    ):
         yield server.port
 
 

@@ -69,19 +69,26 @@ LONG = 1_200  # events of the response in `long`: several segments of a track
 
 
 def paint(path: Path, now_ns: int) -> None:
-    """Make a database with sessions of the last hours: agents, two to compare, one that broke off, a long one."""
+    """Make a database with sessions of the last hours: agents, two to compare, one that broke off,
+    a long one.
+    """
     log = Conversations(path)
     ago = (now_ns - START_NS) / 1e9
     for number, (name, city) in enumerate((("agent", "Paris"), ("agent-again", "Lyon"))):
         session = log.session(name, ago - 7200 + 600 * number)
-        plan = thought("**Checking the weather**\n\n", "One city was named", ", so one call will do.")
+        plan = thought(
+            "**Checking the weather**\n\n", "One city was named", ", so one call will do."
+        )
         session.exchange(
-            response(*plan, *call("get_weather", f'{{"city":"{city}"}}', 1)), asking(f"Weather in {city}?")
+            response(*plan, *call("get_weather", f'{{"city":"{city}"}}', 1)),
+            asking(f"Weather in {city}?"),
         )
         said = [f"It is {17 + number} °C and clear ", "in ", city, ". A light jacket will do."]
         asked = [*asking(f"Weather in {city}?"), *answering(f"{17 + number} °C, clear")]
         session.exchange(response(*message(*said), id="resp_2"), asked, at_s=4.2)
-        session.exchange(response(*message("You are ", "welcome."), id="resp_3"), asking("Thanks"), at_s=9.0)
+        session.exchange(
+            response(*message("You are ", "welcome."), id="resp_3"), asking("Thanks"), at_s=9.0
+        )
     broken = log.session("broken", ago - 3000)
     whole = response(*thought("Hm. "), *message("This will ", "not ", "end", index=1))
     broken.exchange(whole[:6], asking("Tell me a story"), outcome="upstream_reset")
@@ -103,21 +110,32 @@ TASK = "Say which tests fail on a busy machine"
 
 
 def team(session: Conversation, *, told: str = TASK, agent_id: str = "thr_1") -> None:
-    """Fill a session with a request for a title, and the turns of an agent and of a sub-agent that it names.
+    """Fill a session with a request for a title, and the turns of an agent and of a sub-agent that
+    it names.
 
     The call that begins the sub-agent has what it is told, and its result the thread.
     """
     thread, title = "thread-id", "Generate a title for this conversation: fix the tests"
     main: dict[str, Any] = {"thread_id": "main", "headers": [(thread, "main")]}
-    galileo = {**main, "thread_id": "thr_1", "headers": [(thread, "thr_1"), ("x-openai-subagent", "collab_spawn")]}
+    galileo = {
+        **main,
+        "thread_id": "thr_1",
+        "headers": [(thread, "thr_1"), ("x-openai-subagent", "collab_spawn")],
+    }
     asked = asking("Fix the tests that fail on a busy machine")
-    spawn = call("spawn_agent", json.dumps({"agent_type": "explorer", "message": told}), 0, "call_spawn")
+    spawn = call(
+        "spawn_agent", json.dumps({"agent_type": "explorer", "message": told}), 0, "call_spawn"
+    )
     spawned = answering(json.dumps({"agent_id": agent_id, "nickname": "Galileo"}), "call_spawn")
     ran = answering("a.py b.py", "call_ls")
     session.exchange(response(*message("Fix the tests"), id="resp_0"), asking(title), **main)
     session.exchange(response(*spawn), asked, at_s=1, **main)
-    session.exchange(response(*call("shell", "{}", 0, "call_ls"), id="resp_2"), asking(TASK), at_s=3, **galileo)
-    session.exchange(response(*message("Two fail."), id="resp_3"), [*asking(TASK), *ran], at_s=5, **galileo)
+    session.exchange(
+        response(*call("shell", "{}", 0, "call_ls"), id="resp_2"), asking(TASK), at_s=3, **galileo
+    )
+    session.exchange(
+        response(*message("Two fail."), id="resp_3"), [*asking(TASK), *ran], at_s=5, **galileo
+    )
     session.exchange(response(*message("Done."), id="resp_4"), [*asked, *spawned], at_s=8, **main)
 
 
@@ -138,7 +156,9 @@ HUGE_BYTES = 10 * 2**20  # of one line
 
 
 def poison(path: Path, huge_bytes: int = HUGE_BYTES) -> None:
-    """Make a database in which every text that an upstream or a client chooses is hostile, and one is long."""
+    """Make a database in which every text that an upstream or a client chooses is hostile, and one
+    is long.
+    """
     log = Conversations(path)
     bad = " | ".join(HOSTILE)
     printable = bad.replace("\x00", "")  # SQL has no place for it in a name
@@ -148,10 +168,17 @@ def poison(path: Path, huge_bytes: int = HUGE_BYTES) -> None:
 
     for number in range(2):
         session = log.session(f"{printable} {number}")
-        items = [*thought(*HOSTILE), *call(bad, json.dumps({bad: bad}), 1, bad), *message(*HOSTILE, bad, index=2)]
+        items = [
+            *thought(*HOSTILE),
+            *call(bad, json.dumps({bad: bad}), 1, bad),
+            *message(*HOSTILE, bad, index=2),
+        ]
         frames = response(*items, id=bad, model=printable)
         asked = [*asking(bad), *answering(bad, bad)]
-        headers = [("X-App", printable.encode("ascii", "ignore").decode()), ("User-Agent", HOSTILE[1])]
+        headers = [
+            ("X-App", printable.encode("ascii", "ignore").decode()),
+            ("User-Agent", HOSTILE[1]),
+        ]
         target = "/v1/responses?<script>window.pwned=1</script>"
         named = [frame.replace(b'"msg_2"', json.dumps(bad).encode()) for frame in frames]
         session.exchange(halved(named), asked, headers=headers, target=target)
@@ -160,4 +187,6 @@ def poison(path: Path, huge_bytes: int = HUGE_BYTES) -> None:
         body = {"model": printable, "input": bad, "instructions": bad}
         session.exchange(halved([sse("response.failed", response=error)]), body=body, at_s=12)
     huge = log.session("huge")
-    huge.exchange(response(*message("before ", "<b>x</b>" * (huge_bytes // 8), " after")), asking("Say much."))
+    huge.exchange(
+        response(*message("before ", "<b>x</b>" * (huge_bytes // 8), " after")), asking("Say much.")
+    )

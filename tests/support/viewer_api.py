@@ -28,7 +28,9 @@ from tests.support.sockets import RawClient, RawResponse
 WORDS = ("Zürich", " is", " sunny")
 
 
-def request(target: str, *headers: bytes, host: bytes = b"127.0.0.1", method: str = "GET", body: bytes = b"") -> bytes:
+def request(
+    target: str, *headers: bytes, host: bytes = b"127.0.0.1", method: str = "GET", body: bytes = b""
+) -> bytes:
     length = [b"Content-Length: %d" % len(body)] if body else []
     lines = [f"{method} {target} HTTP/1.1".encode(), b"Host: " + host, *headers, *length]
     return b"\r\n".join([*lines, b"", b""]) + body
@@ -57,7 +59,9 @@ class Viewing:
 
     async def post(self, target: str, body: Any, *headers: bytes) -> RawResponse:
         headers = headers or (b"Content-Type: application/json",)
-        return await self.ask(request(target, self.token, *headers, method="POST", body=msgspec.json.encode(body)))
+        return await self.ask(
+            request(target, self.token, *headers, method="POST", body=msgspec.json.encode(body))
+        )
 
 
 @contextlib.asynccontextmanager
@@ -78,7 +82,11 @@ async def viewing(database: Path | URL, *, is_open: bool = True) -> AsyncIterato
         server.drop_clients()
 
 
-def fill(database: Path | URL, bodies: Iterable[bytes] = (stream(*WORDS),), cuts: Iterable[int] = (100, 200)) -> None:
+def fill(
+    database: Path | URL,
+    bodies: Iterable[bytes] = (stream(*WORDS),),
+    cuts: Iterable[int] = (100, 200),
+) -> None:
     """A session called demo, of an exchange for each body."""
     session = make_session(name="demo")
     with Store(database) as store:
@@ -86,7 +94,10 @@ def fill(database: Path | URL, bodies: Iterable[bytes] = (stream(*WORDS),), cuts
             store.add_session(session)
         for number, body in enumerate(bodies, 1):
             exchange, events = captured(
-                body, cuts=cuts, request=b'{"model":"gpt-5"}', exchange=make_exchange(session, number)
+                body,
+                cuts=cuts,
+                request=b'{"model":"gpt-5"}',
+                exchange=make_exchange(session, number),
             )
             with store.transaction():
                 store.add_exchange(exchange)

@@ -1,11 +1,12 @@
 """Ends a server and removes its folder when the process that owns them is gone.
 
-`python watchdog.py PID FOLDER COMMAND…`: a killed test runs none of its own code any more, so this is a process of its
-own, which imports the standard library alone.
+`python watchdog.py PID FOLDER COMMAND…`: a killed test runs none of its own code any more, so this
+is a process of its own, which imports the standard library alone.
 
-It asks for its parent, since the kernel gives an orphan another one at once, on Linux and on macOS. A pipe from the
-owner does not end as long as a child that the owner forked holds it, too; PR_SET_PDEATHSIG is of Linux alone, belongs
-to the thread that started the process, and is cleared by a change of user.
+It asks for its parent, since the kernel gives an orphan another one at once, on Linux and on macOS.
+A pipe from the owner does not end as long as a child that the owner forked holds it, too;
+PR_SET_PDEATHSIG is of Linux alone, belongs to the thread that started the process, and is cleared
+by a change of user.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ TRIES = 120  # a minute: a server that was just starting leaves by itself once i
 
 
 def watch(owner: int, folder: Path, stop: list[str]) -> None:
-    """Wait for the end of `owner`, then stop its server and remove the folder, which the server may still write to."""
+    """Wait for the end of `owner`, then stop its server and remove the folder, which the server may
+    still write to.
+    """
     while os.getppid() == owner:
         time.sleep(PAUSE_S)
     for _ in range(TRIES):

@@ -46,7 +46,12 @@ HANDSHAKE: list[Header] = [
 SWITCHED = ResponseHead(
     101,
     "Switching Protocols",
-    [("Upgrade", "websocket"), ("Connection", "Upgrade"), ("Sec-WebSocket-Accept", "x"), ("openai-model", "m-1")],
+    [
+        ("Upgrade", "websocket"),
+        ("Connection", "Upgrade"),
+        ("Sec-WebSocket-Accept", "x"),
+        ("openai-model", "m-1"),
+    ],
 )
 
 
@@ -78,11 +83,24 @@ def turn(
     id, started_ns = f"{connection}-t-{number}", number * 1000 * MS
     exchange = Exchange("s", id, started_ns, "r", "openai", "openai-responses", "WEBSOCKET", target)
     place = WebSocketTurn(connection, number)
-    request = RequestRecord("WEBSOCKET", target, "openai", HANDSHAKE, len(raw), "", len(raw), True, websocket=place)
+    request = RequestRecord(
+        "WEBSOCKET", target, "openai", HANDSHAKE, len(raw), "", len(raw), True, websocket=place
+    )
     pieces = tuple(Piece(at * step_ns, each) for at, each in enumerate(messages, 1))
     response = SWITCHED if messages else None
     end_ns = len(messages) * step_ns
-    return Recording(exchange, request, raw, response, step_ns, pieces, (), end_of(outcome), end_ns, f"turn {number}")
+    return Recording(
+        exchange,
+        request,
+        raw,
+        response,
+        step_ns,
+        pieces,
+        (),
+        end_of(outcome),
+        end_ns,
+        f"turn {number}",
+    )
 
 
 def connection(
@@ -95,20 +113,26 @@ def connection(
     response: ResponseHead = SWITCHED,
     outcome: Outcome = "eof",
 ) -> Recording:
-    """A connection as the log has it; `messages` have their time in ms, their sender and their payload."""
+    """A connection as the log has it; `messages` have their time in ms, their sender and their
+    payload.
+    """
     exchange = Exchange("s", id, 0, "r", "openai", "other", "GET", target)
     request = RequestRecord("GET", target, "openai", HANDSHAKE, 0, "", 0, True)
     frames: list[FrameShape] = [(t * MS, by, opcode, len(raw)) for t, by, raw in messages]
     pieces = tuple(Piece(t * MS, raw) for t, by, raw in messages if by == "server")
     end = end_of(outcome, close=close or CloseRecord(None))
-    return Recording(exchange, request, b"", response, MS, pieces, (), end, end_ns, frames=tuple(frames))
+    return Recording(
+        exchange, request, b"", response, MS, pieces, (), end, end_ns, frames=tuple(frames)
+    )
 
 
-# -- WebSocket connections as a journal has them: from the transcripts of real clients, and made by hand
+# -- WebSocket connections as a journal has them: from the transcripts of real clients, and made by
+# hand
 
 
 needs_transcripts = pytest.mark.skipif(
-    not TRANSCRIPTS.exists(), reason="no transcripts: set RECORDER_WIRE to the folder above websocket/"
+    not TRANSCRIPTS.exists(),
+    reason="no transcripts: set RECORDER_WIRE to the folder above websocket/",
 )
 STARTED_NS = 1_795_360_775_000_000_000
 KEY = "dGhlIHNhbXBsZSBub25jZQ=="
@@ -163,7 +187,9 @@ def _steps(lines: Iterable[str], name: str) -> Iterator[Step]:
             yield Step(connection, mark, t_ns, data)
 
 
-def _head_steps(connection: int, side: str, t_ns: int, lines: list[bytes], name: str) -> Iterator[Step]:
+def _head_steps(
+    connection: int, side: str, t_ns: int, lines: list[bytes], name: str
+) -> Iterator[Step]:
     pairs = [line.partition(b":") for line in lines[1:]]
     headers = redact_headers([(name, value.strip()) for name, _, value in pairs])
     if side == "server":
@@ -175,7 +201,9 @@ def _head_steps(connection: int, side: str, t_ns: int, lines: list[bytes], name:
     yield from request(connection, t_ns, headers, target)
 
 
-def request(connection: int, t_ns: int, headers: list[tuple[str, str]], target: str, **fields: Any) -> list[Step]:
+def request(
+    connection: int, t_ns: int, headers: list[tuple[str, str]], target: str, **fields: Any
+) -> list[Step]:
     """Return the records of a handshake's request."""
     started_ns = STARTED_NS + t_ns
     head = RequestHead(
@@ -210,7 +238,12 @@ class Connection:
     ) -> None:
         self.number, self.t_ns = number, 0
         offered = [("connection", "Upgrade"), ("upgrade", upgrade)] if upgrade else []
-        asked = [*offered, ("sec-websocket-key", KEY), ("user-agent", "OpenAI/Python 3.54.0"), *headers]
+        asked = [
+            *offered,
+            ("sec-websocket-key", KEY),
+            ("user-agent", "OpenAI/Python 3.54.0"),
+            *headers,
+        ]
         self.steps = request(number, self._later(), asked, target, **fields)
         given = {"upgrade": "websocket", "sec-websocket-accept": accept_of(KEY), **dict(answer)}
         head = ResponseHead(101, "Switching Protocols", list(given.items()))
@@ -223,7 +256,11 @@ class Connection:
 
     def server(self, *messages: object, raw: bytes | None = None) -> Connection:
         """Add messages of the server in one read, or bytes."""
-        data = b"".join(encode_frame("text", as_payload(each)) for each in messages) if raw is None else raw
+        data = (
+            b"".join(encode_frame("text", as_payload(each)) for each in messages)
+            if raw is None
+            else raw
+        )
         return self._add(Mark.CHUNK, data)
 
     def answer(self, id: str, *texts: str, **fields: Any) -> Connection:
@@ -233,7 +270,9 @@ class Connection:
         return self
 
     def close(self, code: int = 1000, reason: str = "") -> Connection:
-        """Add a Close of the client, that of the server, the end of both directions and of the exchange."""
+        """Add a Close of the client, that of the server, the end of both directions and of the
+        exchange.
+        """
         self._add(Mark.CLIENT_CHUNK, encode_close(code, reason, mask=MASK))
         self._add(Mark.CHUNK, encode_close(code, reason))
         self._add(Mark.CHUNK, b"")
@@ -267,8 +306,17 @@ def create(text: str = "hello", **fields: Any) -> dict[str, Any]:
 def response(id: str, *texts: str, **fields: Any) -> list[dict[str, Any]]:
     """Return the messages of a response that says these texts."""
     item = {"type": "message", "id": f"msg_{id}", "role": "assistant", "status": "completed"}
-    whole = {**item, "content": [{"type": "output_text", "text": "".join(texts), "annotations": []}]}
-    begun = {"id": id, "object": "response", "model": "gpt-5", "status": "in_progress", "output": []}
+    whole = {
+        **item,
+        "content": [{"type": "output_text", "text": "".join(texts), "annotations": []}],
+    }
+    begun = {
+        "id": id,
+        "object": "response",
+        "model": "gpt-5",
+        "status": "in_progress",
+        "output": [],
+    }
     usage = {"input_tokens": 7, "output_tokens": len(texts), "total_tokens": 7 + len(texts)}
     place = {"output_index": 0, "item_id": item["id"], "content_index": 0}
     messages: list[dict[str, Any]] = [
@@ -276,16 +324,25 @@ def response(id: str, *texts: str, **fields: Any) -> list[dict[str, Any]]:
         {"type": "response.output_item.added", "output_index": 0, "item": {**item, "content": []}},
         *({"type": "response.output_text.delta", **place, "delta": text} for text in texts),
         {"type": "response.output_item.done", "output_index": 0, "item": whole},
-        {"type": "response.completed", "response": {**begun, "status": "completed", "output": [whole], "usage": usage}},
+        {
+            "type": "response.completed",
+            "response": {**begun, "status": "completed", "output": [whole], "usage": usage},
+        },
     ]
-    return [{**message, "sequence_number": number, **fields} for number, message in enumerate(messages)]
+    return [
+        {**message, "sequence_number": number, **fields} for number, message in enumerate(messages)
+    ]
 
 
-def write(journal: Journal, steps: Iterable[Step], writers: dict[int, ExchangeWriter] | None = None) -> None:
+def write(
+    journal: Journal, steps: Iterable[Step], writers: dict[int, ExchangeWriter] | None = None
+) -> None:
     """Write connections into a journal; `writers` are those of connections that are open already."""
     writers = {} if writers is None else writers
     for step in steps:
-        writer = writers.get(step.connection) or writers.setdefault(step.connection, journal.exchange())
+        writer = writers.get(step.connection) or writers.setdefault(
+            step.connection, journal.exchange()
+        )
         if step.mark == Mark.END:
             writer.end(step.t_ns, step.payload)
         else:

@@ -1,4 +1,6 @@
-"""The history checker, which acceptance tests judge by: it finds what it should, each fault by its equation."""
+"""The history checker, which acceptance tests judge by: it finds what it should, each fault by its
+equation.
+"""
 
 from __future__ import annotations
 
@@ -19,13 +21,20 @@ def received(body: bytes = SENT, status: int | None = 200) -> Received:
 
 def gap(lost: bytes) -> tuple[str, bytes]:
     digest = sha256(lost).hexdigest()
-    return "gap", msgspec.json.encode({"of": "response", "chunks": 1, "size_bytes": len(lost), "sha256": digest})
+    return "gap", msgspec.json.encode(
+        {"of": "response", "chunks": 1, "size_bytes": len(lost), "sha256": digest}
+    )
 
 
 def logged(*events: bytes | tuple[str, bytes], **end: object) -> Logged:
-    rows = [("request", b"{}"), *(each if isinstance(each, tuple) else ("frame", each) for each in events)]
+    rows = [
+        ("request", b"{}"),
+        *(each if isinstance(each, tuple) else ("frame", each) for each in events),
+    ]
     gaps = [msgspec.json.decode(raw) for kind, raw in rows if kind == "gap"]
-    size = sum(len(raw) for kind, raw in rows if kind == "frame") + sum(each["size_bytes"] for each in gaps)
+    size = sum(len(raw) for kind, raw in rows if kind == "frame") + sum(
+        each["size_bytes"] for each in gaps
+    )
     sums = {
         "outcome": "eof",
         "wire_bytes": size,
@@ -43,7 +52,9 @@ def test_a_whole_exchange_and_one_with_a_counted_gap_are_good() -> None:
 
 
 def test_a_client_that_left_has_less_than_the_log() -> None:
-    assert not list(judge(received(SENT[:5]), [logged(*FRAMES[:2], outcome="client_disconnect")], SENT))
+    assert not list(
+        judge(received(SENT[:5]), [logged(*FRAMES[:2], outcome="client_disconnect")], SENT)
+    )
 
 
 def test_a_request_that_never_arrived_owes_nothing() -> None:
@@ -66,7 +77,11 @@ def test_a_request_that_never_arrived_owes_nothing() -> None:
         (received(SENT[:9]), [logged(*FRAMES[:2])], "ended well after 18 bytes of 27"),
         (received(b"data: X\n\n"), [logged(*FRAMES)], "other bytes"),
         (received(), [Logged("x", logged(*FRAMES).events[:-1])], "0 ends"),
-        (received(), [Logged("x", [each for each in logged(*FRAMES).events if each[0] != 2])], "hole"),
+        (
+            received(),
+            [Logged("x", [each for each in logged(*FRAMES).events if each[0] != 2])],
+            "hole",
+        ),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )

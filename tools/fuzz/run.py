@@ -1,6 +1,8 @@
-"""Look for bytes that break a target: `python -m tools.fuzz.run splitter --seconds 60`; what breaks it is kept.
+"""Look for bytes that break a target: `python -m tools.fuzz.run splitter --seconds 60`; what breaks
+it is kept.
 
-A crash is kept in `tests/data/fuzz/TARGET-…`, to be replayed by every run of the tests from then on.
+A crash is kept in `tests/data/fuzz/TARGET-…`, to be replayed by every run of the tests from then
+on.
 """
 
 from __future__ import annotations
@@ -52,7 +54,10 @@ def main(name: str, seconds: int, seed: int) -> None:
             "artifact_prefix": f"{REGRESSIONS}/{name}-",
             "print_final_stats": 1,
         }
-        atheris.Setup([sys.argv[0], *(f"-{key}={value}" for key, value in options.items()), folder], TARGETS[name])
+        atheris.Setup(
+            [sys.argv[0], *(f"-{key}={value}" for key, value in options.items()), folder],
+            TARGETS[name],
+        )
         atheris.Fuzz()
 
 

@@ -1,4 +1,6 @@
-"""What must hold whatever the bytes: no error but our own, nothing lost, nothing grown. A function for each reader."""
+"""What must hold whatever the bytes: no error but our own, nothing lost, nothing grown. A function
+for each reader.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,14 @@ from recorder.ingest.capture import Capture
 from recorder.journal.format import MAGIC, START, Mark, Record, encode
 from recorder.journal.reader import JournalReader, segment_name
 from recorder.model.chain import row_root
-from recorder.model.events import BODY_KINDS, Event, Exchange, ExchangeEnd, RequestHead, ResponseHead
+from recorder.model.events import (
+    BODY_KINDS,
+    Event,
+    Exchange,
+    ExchangeEnd,
+    RequestHead,
+    ResponseHead,
+)
 from recorder.projections.fold import Folding
 from recorder.proxy import admission
 from recorder.proxy.http.client_connection import ClientConnection
@@ -56,7 +65,9 @@ def _split(chunks: list[bytes]) -> list[Piece]:
 
 
 def websocket(data: bytes) -> None:
-    """Frames, messages and damage are the same however the bytes were cut, and no byte is in two frames."""
+    """Frames, messages and damage are the same however the bytes were cut, and no byte is in two
+    frames.
+    """
     choice, size, body = (data[0] if data else 0), 1 + (data[1] if len(data) > 1 else 0), data[2:]
     deflate = Deflate(choice % 4 == 3, 15) if choice & 2 else None
     whole, cut = (
@@ -95,7 +106,9 @@ def dialects(data: bytes) -> None:
     head = RequestHead(exchange_id, session_id, START_NS, "POST", target, "openai", [])
     capture = Capture(session_id, exchange_id, dialect, 0, row_root(row))
     events = capture.request(head, request, wire=request)
-    events += capture.response(1, ResponseHead(200, "OK", [("content-type", _TYPES[choice // 64 % 2])]))
+    events += capture.response(
+        1, ResponseHead(200, "OK", [("content-type", _TYPES[choice // 64 % 2])])
+    )
     half = len(body) // 2
     for number, chunk in enumerate((body[:half], body[half:])):
         events += capture.chunk(2 + number, chunk)
@@ -130,7 +143,9 @@ def records(data: bytes) -> None:
     told, marks = list[Record](), list(Mark)
     for number, line in enumerate(data.split(b"\n")):
         head, payload = line[:1] or b"\0", line[1:]
-        told.append(Record(1 + head[0] // 16 % 2, marks[head[0] % len(marks)], number, payload, START))
+        told.append(
+            Record(1 + head[0] // 16 % 2, marks[head[0] % len(marks)], number, payload, START)
+        )
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / segment_name(1)).write_bytes(b"".join(encode(told)))
         assembler = Assembler("recorder-1", lambda head, grouping: None)
@@ -213,7 +228,8 @@ class _Request(NamedTuple):
 def requests(data: bytes) -> None:
     """The server sees the same requests however the bytes are cut, and leaves nothing.
 
-    Of bytes in one piece it may see fewer: one that it refuses takes those with it that are not answered yet.
+    Of bytes in one piece it may see fewer: one that it refuses takes those with it that are not
+    answered yet.
     """
     size, sent = 1 + (data[0] if data else 0), data[1:]
     cut = asyncio.run(_served([sent[at : at + size] for at in range(0, len(sent), size)]))
@@ -232,7 +248,9 @@ async def _served(pieces: list[bytes]) -> list[_Request]:
         body = b""
         while piece := await exchange.read():
             body += piece
-        seen.append(_Request(exchange.method, exchange.path, exchange.query, exchange.headers, body))
+        seen.append(
+            _Request(exchange.method, exchange.path, exchange.query, exchange.headers, body)
+        )
         exchange.respond(200, [], body)
 
     connections, transport = ServerConnections(answer, lambda: None, lambda: None), _Transport()
@@ -264,7 +282,9 @@ class _Response(NamedTuple):
 
 
 def responses(data: bytes) -> None:
-    """The client reads the same response however the bytes are cut, and no error but `UpstreamError` comes of them."""
+    """The client reads the same response however the bytes are cut, and no error but
+    `UpstreamError` comes of them.
+    """
     choice, size, sent = (data[0] if data else 0), 1 + (data[1] if len(data) > 1 else 0), data[2:]
     pieces = [sent[at : at + size] for at in range(0, len(sent), size)]
     cut, whole = (asyncio.run(_received(each, is_head=choice == 1)) for each in (pieces, [sent]))
@@ -296,22 +316,43 @@ async def _received(pieces: list[bytes], *, is_head: bool) -> _Response:
 
 TARGETS: Mapping[str, Callable[[bytes], None]] = {
     each.__name__: each
-    for each in (splitter, websocket, dialects, journal, records, cassettes, heads, requests, responses)
+    for each in (
+        splitter,
+        websocket,
+        dialects,
+        journal,
+        records,
+        cassettes,
+        heads,
+        requests,
+        responses,
+    )
 }
 
 _FRAME = b'event: response.output_text.delta\ndata: {"type":"response.output_text.delta","delta":"x"}\n\n'
 _SEGMENT = b"".join(encode([Record(1, mark, 1, b"{}", START) for mark in Mark]))
 SEEDS: Mapping[str, list[bytes]] = {
-    "splitter": [b"\x02" + _FRAME, b"\x00\xef\xbb\xbfdata: a\r\rdata: b\r\n\r\n: c\n\n", b"\x07data: cut"],
+    "splitter": [
+        b"\x02" + _FRAME,
+        b"\x00\xef\xbb\xbfdata: a\r\rdata: b\r\n\r\n: c\n\n",
+        b"\x07data: cut",
+    ],
     "websocket": [
         b"\x00\x02\x01\x02{}\x89\x00\x80\x00\x81\x7e\x00\x7e" + 126 * b"x" + b"\x88\x02\x03\xe8",
         b"\x03\x00\xc1\x07\xf2\x48\xcd\xc9\xc9\x07\x00\xc1\x05\xf2\x00\x11\x00\x00\xc2\x08\xf3\x48\xcd\xc9\xc9\x07\x00\x00",
         b"\x82\x05\x81\x82abcd\x13\x0b\x81\xff" + 8 * b"\xff",
     ],
-    "dialects": [bytes([number]) + b'{"model":"m"}\n\n\n' + _FRAME for number in range(len(DIALECTS))],
+    "dialects": [
+        bytes([number]) + b'{"model":"m"}\n\n\n' + _FRAME for number in range(len(DIALECTS))
+    ],
     "journal": [_SEGMENT, _SEGMENT + NEXT_SEGMENT + _SEGMENT, _SEGMENT[:-3], MAGIC, b"", bytes(40)],
     "records": [b"\x00{}\n\x02{}\n\x03{}\n\x04data: 1\n\x06{}", b"\x10{}\n\x15{}"],
-    "cassettes": [_FRAME, b'{"log":{"entries":[]}}', b"version: 1\ninteractions: []\n", b'data: {"id":1}\n\n'],
+    "cassettes": [
+        _FRAME,
+        b'{"log":{"entries":[]}}',
+        b"version: 1\ninteractions: []\n",
+        b'data: {"id":1}\n\n',
+    ],
     "heads": [
         b"POST /v1/responses?key=x\r\nHost: localhost:1\r\nContent-Length: 2",
         b"GET /s/name/v1/models\r\nHost: [::1]\r\nOrigin: null\r\nTransfer-Encoding: chunked",

@@ -1,7 +1,8 @@
-"""Run real clients through the recorder, and table what happened: `python -m tools.real_clients [NAME...] [--write]`.
+"""Run real clients through the recorder, and table what happened:
+`python -m tools.real_clients [NAME...] [--write]`.
 
-Installs them first, with the network; then runs them without one, in a network namespace. Exit codes: 0 if no cell is
-a no, 1 if one is, 2 if there can be no namespace.
+Installs them first, with the network; then runs them without one, in a network namespace. Exit
+codes: 0 if no cell is a no, 1 if one is, 2 if there can be no namespace.
 """
 
 from __future__ import annotations
@@ -26,14 +27,22 @@ AT_ONCE = 2  # clients: most of their time they start, which takes a core
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tools.real_clients", description=__doc__)
-    parser.add_argument("names", metavar="NAME", nargs="*", help="clients whose name has this in it; default: all")
+    parser.add_argument(
+        "names", metavar="NAME", nargs="*", help="clients whose name has this in it; default: all"
+    )
     parser.add_argument("--write", action="store_true", help="put the rows into docs/clients.md")
-    parser.add_argument("--no-namespace", action="store_true", help="run them with the network that is here")
+    parser.add_argument(
+        "--no-namespace", action="store_true", help="run them with the network that is here"
+    )
     return parser.parse_args()
 
 
 def _chosen(names: Sequence[str]) -> list[Client]:
-    return [each for each in CLIENTS if not names or any(name.lower() in each.name.lower() for name in names)]
+    return [
+        each
+        for each in CLIENTS
+        if not names or any(name.lower() in each.name.lower() for name in names)
+    ]
 
 
 def _install(clients: Sequence[Client]) -> None:
@@ -69,16 +78,21 @@ def _say(line: str) -> None:
 
 def main() -> int:
     options = _options()
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it, and clients with it
+    # a job in the background ignores it, and clients with it
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     clients = _chosen(options.names)
     if not clients:
-        _say(f"No client has such a name. There are: {', '.join(client.name for client in CLIENTS)}.")
+        _say(
+            f"No client has such a name. There are: {', '.join(client.name for client in CLIENTS)}."
+        )
         return 2
     if namespace.is_inside():
         namespace.raise_loopback()
     else:
         if not options.no_namespace and not namespace.can_be_made():
-            _say("No network namespace can be made here (unshare --map-root-user --net): --no-namespace does without.")
+            _say(
+                "No network namespace can be made here (unshare --map-root-user --net): --no-namespace does without."
+            )
             return 2
         try:
             _install(clients)

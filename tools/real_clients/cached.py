@@ -1,12 +1,15 @@
 """Sessions of Codex and Claude Code in which the prompt cache hits, or misses for a planted reason.
 
-`python -m tools.real_clients.cached [NAME...]` records them again into `tests/data/cached_sessions`, a quarter of an
-hour for all; `tests.support.planted_changes` says what has to be found in each.
+`python -m tools.real_clients.cached [NAME...]` records them again into
+`tests/data/cached_sessions`, a quarter of an hour for all; `tests.support.planted_changes` says
+what has to be found in each.
 
 Rules of this file:
 
-* A session is one shell script under `recorder run`, in a network namespace, against the demo upstream.
-* What is planted is planted by the means of a user: a file, an option, a command of the client, time.
+* A session is one shell script under `recorder run`, in a network namespace, against the demo
+  upstream.
+* What is planted is planted by the means of a user: a file, an option, a command of the client,
+  time.
 * Everybody's paths are the same: `/tmp/cached/NAME/home` and `work`.
 """
 
@@ -74,15 +77,17 @@ SCRIPTS: Mapping[str, str] = {
         f"{_CLAUDE} --system-prompt 'Be brief. It is Monday.' -- {_LOOP}; "
         f"{_CLAUDE} --system-prompt 'Be brief. It is Tuesday.' -c -- {_MORE}"
     ),
-    "claude-no-marks": (f"export DISABLE_PROMPT_CACHING=1; {_CLAUDE} -- {_LOOP}; {_CLAUDE} -c -- {_MORE}"),
+    "claude-no-marks": (
+        f"export DISABLE_PROMPT_CACHING=1; {_CLAUDE} -- {_LOOP}; {_CLAUDE} -c -- {_MORE}"
+    ),
     "claude-effort": f"{_CLAUDE} --effort low -- {_LOOP}; {_CLAUDE} --effort high -c -- {_MORE}",
     "claude-compact": f"{_CLAUDE} -- {_LOOP}; {_CLAUDE} -c -- /compact; {_CLAUDE} -c -- {_MORE}",
     "claude-lapse": f"{_CLAUDE} -- {_LOOP}; sleep {LAPSE_S}; {_CLAUDE} -c -- {_MORE}",
 }
 
 OVER_HTTP = ("codex-model", "codex-mcp")
-"""Sessions without WebSocket, over which Codex first sends tools and instructions alone, whose tokens are not counted:
-whatever a change of those costs is paid there."""
+"""Sessions without WebSocket, over which Codex first sends tools and instructions alone, whose
+tokens are not counted: whatever a change of those costs is paid there."""
 
 
 def _client(name: str) -> Client:
@@ -98,7 +103,9 @@ def record(name: str) -> str:
     stage = Stage(_client(name), folder)
     try:
         http = ("--no-websocket",) if name in OVER_HTTP else ()
-        done = stage.record("--session", name, *http, command=("bash", "-c", SCRIPTS[name]), within_s=COMMAND_S)
+        done = stage.record(
+            "--session", name, *http, command=("bash", "-c", SCRIPTS[name]), within_s=COMMAND_S
+        )
     finally:
         stage.close()
     exported = stage.recorder("export", name).expect_success().stdout
@@ -111,7 +118,10 @@ def record(name: str) -> str:
 def main() -> int:
     names = sys.argv[1:] or list(SCRIPTS)
     if not namespace.is_inside():
-        for packages in ((installing.NODE,), *dict.fromkeys(_client(name).packages for name in names)):
+        for packages in (
+            (installing.NODE,),
+            *dict.fromkeys(_client(name).packages for name in names),
+        ):
             installing.install(packages)
         return namespace.enter(names, "tools.real_clients.cached")
     namespace.raise_loopback()

@@ -1,4 +1,6 @@
-"""What is asked of each client, one check a column. A check returns nothing, or raises `Failed` with the reason."""
+"""What is asked of each client, one check a column. A check returns nothing, or raises `Failed`
+with the reason.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +9,24 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from tools.real_clients.client import ANSWERED, COLUMNS, SLOW_BEGIN, SLOW_END, SLOW_WORD, Client, Said
+from tools.real_clients.client import (
+    ANSWERED,
+    COLUMNS,
+    SLOW_BEGIN,
+    SLOW_END,
+    SLOW_WORD,
+    Client,
+    Said,
+)
 from tools.real_clients.stage import Done, Failed, Stage, Waived, last_line
 
 SESSION = "loop"
 YES = "yes"
 BROKEN = ["failed", "truncated", "truncated"]  # what `relay` makes of the first turns
 SWITCHED = 101  # status of a WebSocket connection and of its turns
-_UNCONNECTED = re.compile(r".*(?:Refused, and not recorded|codex_api::|Reconnecting|Falling back).*")
+_UNCONNECTED = re.compile(
+    r".*(?:Refused, and not recorded|codex_api::|Reconnecting|Falling back).*"
+)
 
 
 class Trial:
@@ -51,7 +63,8 @@ class Trial:
         self.said = self._read(done)
         self.stage.settle()
         rows = self.stage.ask(
-            "SELECT method, target, status, http_status FROM exchange_summary WHERE session_name = ?", SESSION
+            "SELECT method, target, status, http_status FROM exchange_summary WHERE session_name = ?",
+            SESSION,
         )
         if not rows:
             raise Failed(f"no exchange: {done.complaint}")
@@ -59,7 +72,9 @@ class Trial:
             if row["status"] != "completed" and not self.client.is_broken:
                 raise Failed(f"{row['method']} {row['target']} is {row['status']}")
             if self.client.websocket != (row["http_status"] == SWITCHED):
-                raise Failed(f"{row['method']} {row['target']} is answered with {row['http_status']}")
+                raise Failed(
+                    f"{row['method']} {row['target']} is answered with {row['http_status']}"
+                )
         if self.client.websocket and "WEBSOCKET" not in (row["method"] for row in rows):
             raise Failed("no turn over WebSocket")
         broken = [row["status"] for row in rows if row["status"] != "completed"]
@@ -74,7 +89,8 @@ class Trial:
                     self._read(self.stage.pointed(url, command).expect_success())
         self.stage.settle(database)
         sessions = self.stage.ask(
-            "SELECT session_name, clients FROM session_summary WHERE source <> 'probe'", database=database
+            "SELECT session_name, clients FROM session_summary WHERE source <> 'probe'",
+            database=database,
         )
         if len(sessions) != 1:
             names = ", ".join(f"{row['session_name']} ({row['clients']})" for row in sessions[:4])
@@ -91,10 +107,15 @@ class Trial:
         shown = self.stage.recorder("show", SESSION).expect_success().stdout
         lines = shown.splitlines()
         if lines[1:2] != [self.client.prompt]:
-            raise Failed(f"the title is {last_line(lines[1])!r}" if len(lines) > 1 else "there is no title")
+            raise Failed(
+                f"the title is {last_line(lines[1])!r}" if len(lines) > 1 else "there is no title"
+            )
         if f"› {self.client.prompt}" not in lines:
             raise Failed("the prompt is not shown")
-        for text in (*self.client.shows, *([self.said.text.splitlines()[0]] if self.said.text else ())):
+        for text in (
+            *self.client.shows,
+            *([self.said.text.splitlines()[0]] if self.said.text else ()),
+        ):
             if text not in shown:
                 raise Failed(f"{text[:40]!r} is not shown")
 
@@ -106,7 +127,10 @@ class Trial:
             f"WHERE session_name = ? AND superseded_by IS NULL AND ({self.said.where})",
             SESSION,
         )
-        ours, theirs = (rows[0]["input"], rows[0]["output"]), (self.said.input_tokens, self.said.output_tokens)
+        ours, theirs = (
+            (rows[0]["input"], rows[0]["output"]),
+            (self.said.input_tokens, self.said.output_tokens),
+        )
         if ours != theirs:
             raise Failed(f"recorded {ours}, reported {theirs}")
 
@@ -133,8 +157,11 @@ class Trial:
 
     def cassette(self) -> None:
         path = self.stage.work / "cassette.sse.jsonl"
-        for number in ("first", "second"):  # some clients see the file in their directory, but not the first time
-            done = self.stage.record("--cassette", path.name, command=self.client.loop).expect_success()
+        # some clients see the file in their directory, but not the first time
+        for number in ("first", "second"):
+            done = self.stage.record(
+                "--cassette", path.name, command=self.client.loop
+            ).expect_success()
             self.said = self._read(done)
             if f"Written to {path.name}." not in done.stderr:
                 raise Failed(f"the {number} recording is not written: {done.complaint}")
@@ -168,7 +195,9 @@ class Trial:
         try:
             said = self.client.read(done.stdout, done.stderr)
         except (ValueError, LookupError, TypeError) as error:
-            raise Failed(f"its output is not what it was ({error}): {last_line(done.stdout)}") from error
+            raise Failed(
+                f"its output is not what it was ({error}): {last_line(done.stdout)}"
+            ) from error
         if not any(answer in said.text for answer in ANSWERED):
             raise Failed(f"it says {last_line(said.text or done.stderr)!r}")
         return said

@@ -31,7 +31,9 @@ def copy_programs(client: Client) -> None:
 
 def _client(program: Program) -> Client:
     command = (program.language, str(installing.folder(program.packages) / _FOLDER / program.file))
-    language = {"python": " (Python)", "node": " (Node)"}[program.language] if program.packages else ""
+    language = (
+        {"python": " (Python)", "node": " (Node)"}[program.language] if program.packages else ""
+    )
     return Client(
         f"{program.name}{language}",
         program.version,

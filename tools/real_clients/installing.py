@@ -1,4 +1,6 @@
-"""Installations of pinned packages in a cache: by npm and pip as they are configured here, a folder for each set."""
+"""Installations of pinned packages in a cache: by npm and pip as they are configured here, a folder
+for each set.
+"""
 
 from __future__ import annotations
 
@@ -33,12 +35,17 @@ def folder(packages: Sequence[str]) -> Path:
 
 
 def is_python(packages: Sequence[str]) -> bool:
-    """Whether pip installs them; npm's pins have an `@`. What needs no package is a Python program, too."""
+    """Whether pip installs them; npm's pins have an `@`.
+
+    What needs no package is a Python program, too.
+    """
     return all("==" in package for package in packages)
 
 
 def path(packages: Sequence[str]) -> str:
-    """The PATH of a client: its own programs first, then Node if it is of Node, then what the system has."""
+    """The PATH of a client: its own programs first, then Node if it is of Node, then what the
+    system has.
+    """
     if is_python(packages):
         return os.pathsep.join([str(folder(packages) / "bin"), os.defpath])
     return os.pathsep.join([str(_programs(packages)), str(_programs((NODE,))), os.defpath])
@@ -58,7 +65,13 @@ def install(packages: Sequence[str]) -> None:
     if is_python(packages):
         _run(sys.executable, "-m", "venv", str(place))
         if packages:
-            pip = (str(place / "bin" / "python"), "-m", "pip", "--quiet", "--disable-pip-version-check")
+            pip = (
+                str(place / "bin" / "python"),
+                "-m",
+                "pip",
+                "--quiet",
+                "--disable-pip-version-check",
+            )
             _run(*pip, "install", *packages)
     else:
         node = str(_programs((NODE,))) if tuple(packages) != (NODE,) else ""

@@ -1,4 +1,6 @@
-"""A network namespace of one's own: nothing but loopback, so that no request can go past the recorder unseen."""
+"""A network namespace of one's own: nothing but loopback, so that no request can go past the
+recorder unseen.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,8 @@ def is_inside() -> bool:
 def can_be_made() -> bool:
     """Whether this system lets us have one."""
     return (
-        shutil.which("unshare") is not None and not subprocess.run([*_UNSHARE, "true"], capture_output=True).returncode
+        shutil.which("unshare") is not None
+        and not subprocess.run([*_UNSHARE, "true"], capture_output=True).returncode
     )
 
 

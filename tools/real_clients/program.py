@@ -1,11 +1,14 @@
 """A script over an SDK or a framework, run as `python FILE MODE` or `node FILE MODE`.
 
-It reads its address and key from the variables that `recorder run` or `recorder env` set, and nothing else. MODE is:
+It reads its address and key from the variables that `recorder run` or `recorder env` set, and
+nothing else. MODE is:
 
-* `loop`: two turns on the demo's weather script: the prompt, the calls of `get_weather`, their results, the answer. The
-  answer goes to stdout, and on the last line what the library reported, summed over the loop, as JSON:
-  `{"input_tokens": N, "output_tokens": N}`, or `null` if it reports none.
-* `slow`: one streamed request, whose text goes to stdout as it comes. The runner interrupts it by SIGINT.
+* `loop`: two turns on the demo's weather script: the prompt, the calls of `get_weather`, their
+  results, the answer. The answer goes to stdout, and on the last line what the library reported,
+  summed over the loop, as JSON: `{"input_tokens": N, "output_tokens": N}`, or `null` if it reports
+  none.
+* `slow`: one streamed request, whose text goes to stdout as it comes. The runner interrupts it by
+  SIGINT.
 """
 
 from __future__ import annotations
@@ -24,7 +27,9 @@ LOOP, SLOW = "loop", "slow"
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """One row of the table: `packages` are pins for pip (`openai==3.54.0`) or npm (`openai@7.57.0`)."""
+    """One row of the table: `packages` are pins for pip (`openai==3.54.0`) or npm
+    (`openai@7.57.0`).
+    """
 
     name: str
     version: str  # of the library that the row is about
@@ -34,7 +39,8 @@ class Program:
     apis: tuple[str, ...]  # upstreams that it asks: openai, anthropic, gemini
     note: str = ""  # stands under the table, in one sentence
     prompt: str = PROMPT  # what `loop` asks: another one where the tools are the library's own
-    shows: tuple[str, ...] = ("rain",)  # of the results of its tools, in what `recorder show` prints
+    # of the results of its tools, in what `recorder show` prints
+    shows: tuple[str, ...] = ("rain",)
     wiring: tuple[str, ...] = ()  # of `recorder env`; else that of its APIs
     where: str = "1"  # SQL, on `exchange_summary`: the exchanges whose tokens it reports
     websocket: bool = False  # its turns go over WebSocket

@@ -1,8 +1,10 @@
-"""An upstream that breaks: WebSocket connections to the demo upstream of which the first turns of each thread fail.
+"""An upstream that breaks: WebSocket connections to the demo upstream of which the first turns of
+each thread fail.
 
 Rules of this file:
 
-* A thread is what the handshake's `thread-id` says. Its turns fail one after another as in `FAULTS`, then none does.
+* A thread is what the handshake's `thread-id` says. Its turns fail one after another as in
+  `FAULTS`, then none does.
 * A prewarm (`generate: false`) is not a turn.
 """
 
@@ -22,13 +24,19 @@ from websockets.sync.connection import Connection
 from websockets.sync.server import ServerConnection, serve
 
 FAULTS = ("429", "close", "fin")
-"""An error message; a Close in mid-stream; an end in mid-stream without one. Codex tries five times."""
+"""An error message; a Close in mid-stream; an end in mid-stream without one. Codex tries five
+times.
+"""
 
 _LIMITED = json.dumps(
     {
         "type": "error",
         "status": 429,
-        "error": {"type": "rate_limit_exceeded", "code": "rate_limit_exceeded", "message": "Try again in 1s."},
+        "error": {
+            "type": "rate_limit_exceeded",
+            "code": "rate_limit_exceeded",
+            "message": "Try again in 1s.",
+        },
         "headers": {"retry-after": "1"},  # without it Codex gives up
     }
 )

@@ -1,4 +1,6 @@
-"""Where one client plays: a home and a directory, a database, the demo upstream, and the recorder's commands."""
+"""Where one client plays: a home and a directory, a database, the demo upstream, and the recorder's
+commands.
+"""
 
 from __future__ import annotations
 
@@ -20,12 +22,16 @@ from tools.real_clients import installing
 from tools.real_clients.client import UPSTREAMS, Client
 from tools.real_clients.relay import relaying
 
-COMMAND_S = 240.0  # the slowest client takes ten seconds on two busy cores, a minute where forty programs want them
+# the slowest client takes ten seconds on two busy cores, a minute where forty programs want them
+COMMAND_S = 240.0
 READY_S = 30.0  # for a server of ours to say where it listens
 PACE = "0.1"  # of the demo: streams still come in pieces
-LINGER_S = "0.003"  # of the demo: as services do, it ends a body behind the last event, when some clients have left
+# of the demo: as services do, it ends a body behind the last event, when some clients have left
+LINGER_S = "0.003"
 TAIL = 200  # characters of a failed command's output that are shown
-KEYS = {name: "sk-none-0123456789" for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY")}
+KEYS = {
+    name: "sk-none-0123456789" for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY")
+}
 
 
 class Failed(Exception):
@@ -44,9 +50,13 @@ class Done(NamedTuple):
 
     @property
     def complaint(self) -> str:
-        """What went wrong: in what a request differs, why a cassette stays; else the last error, or the last line."""
+        """What went wrong: in what a request differs, why a cassette stays; else the last error, or
+        the last line.
+        """
         found = re.findall(r"It differs in .*|stays as it was: [^.]*", self.stderr)
-        errors = [line for line in f"{self.stdout}\n{self.stderr}".splitlines() if "error" in line.lower()]
+        errors = [
+            line for line in f"{self.stdout}\n{self.stderr}".splitlines() if "error" in line.lower()
+        ]
         return last_line("\n".join(found or errors or [self.stderr]))
 
     def expect_success(self) -> Done:
@@ -62,11 +72,17 @@ def last_line(text: str) -> str:
 
 
 class Stage:
-    """One client's; `demo` is the address of the demo upstream, `upstream` that of the relay before it, if any."""
+    """One client's; `demo` is the address of the demo upstream, `upstream` that of the relay before
+    it, if any.
+    """
 
     def __init__(self, client: Client, folder: Path) -> None:
         self.client = client
-        self.home, self.work, self.database = folder / "home", folder / "work", folder / "recordings.db"
+        self.home, self.work, self.database = (
+            folder / "home",
+            folder / "work",
+            folder / "recordings.db",
+        )
         self._journal = folder / "commands.log"
         for each in (self.home, self.work):
             each.mkdir()
@@ -90,9 +106,23 @@ class Stage:
 
     def _raise_demo(self) -> None:
         port = self.demo.rpartition(":")[2] or "0"
-        words = [sys.executable, "-m", "tests.support.provider", "--pace", PACE, "--linger", LINGER_S, "--port", port]
+        words = [
+            sys.executable,
+            "-m",
+            "tests.support.provider",
+            "--pace",
+            PACE,
+            "--linger",
+            LINGER_S,
+            "--port",
+            port,
+        ]
         self.demo = self._upstream.enter_context(_serving(words, dict(os.environ), ""))
-        self.upstream = self._upstream.enter_context(relaying(self.demo)) if self.client.is_broken else self.demo
+        self.upstream = (
+            self._upstream.enter_context(relaying(self.demo))
+            if self.client.is_broken
+            else self.demo
+        )
 
     def close(self) -> None:
         """Take the upstream away."""
@@ -112,7 +142,9 @@ class Stage:
     def environment(self, *, has_keys: bool = True) -> dict[str, str]:
         """A fresh login's, with what this client needs."""
         own = {name: self.filled(value) for name, value in self.client.env.items()}
-        keys = {name: value for name, value in {**KEYS, **own}.items() if has_keys or name not in KEYS}
+        keys = {
+            name: value for name, value in {**KEYS, **own}.items() if has_keys or name not in KEYS
+        }
         return {
             "HOME": str(self.home),
             "PATH": installing.path(self.client.packages),
@@ -122,10 +154,19 @@ class Stage:
             "RECORDER": _recorder(),
         }
 
-    def run(self, words: Sequence[str], *, has_keys: bool = True, typed: str = "", within_s: float = COMMAND_S) -> Done:
+    def run(
+        self,
+        words: Sequence[str],
+        *,
+        has_keys: bool = True,
+        typed: str = "",
+        within_s: float = COMMAND_S,
+    ) -> Done:
         """Run a command in the client's directory to its end, or to the end of our patience."""
         words = [self.filled(word) for word in words]
-        process = _process(words, self.environment(has_keys=has_keys), self.work, stdin=subprocess.PIPE)
+        process = _process(
+            words, self.environment(has_keys=has_keys), self.work, stdin=subprocess.PIPE
+        )
         return self._ended(process, words, within_s, typed)
 
     def recorder(self, verb: str, *words: str, **more: Any) -> Done:
@@ -141,10 +182,20 @@ class Stage:
 
     def interrupt(self, *options: str, command: Sequence[str], when: str) -> Done:
         """`recorder run` in a terminal, and Ctrl-C as soon as the text `when` is in the log."""
-        words = [_recorder(), "run", "--db", str(self.database), *self._upstreams(), *options, "--", *command]
+        words = [
+            _recorder(),
+            "run",
+            "--db",
+            str(self.database),
+            *self._upstreams(),
+            *options,
+            "--",
+            *command,
+        ]
         keyboard, terminal = os.openpty()
         try:
-            opens = f': <>{os.ttyname(terminal)}; exec "$@"'  # which makes it the terminal of a new session
+            # which makes it the terminal of a new session
+            opens = f': <>{os.ttyname(terminal)}; exec "$@"'
             words = ["sh", "-c", opens, "sh", *(self.filled(word) for word in words)]
             process = _process(words, self.environment(), self.work, stdin=subprocess.DEVNULL)
             came = self._comes(when, process)
@@ -161,13 +212,18 @@ class Stage:
         """Whether a text comes to the log before the process ends."""
         until = time.monotonic() + COMMAND_S
         while process.poll() is None and time.monotonic() < until:
-            with contextlib.suppress(sqlite3.OperationalError):  # as long as there is no database, or no schema in it
-                if self.ask("SELECT 1 FROM event_payloads WHERE payload LIKE ? LIMIT 1", f"%{text}%"):
+            # as long as there is no database, or no schema in it
+            with contextlib.suppress(sqlite3.OperationalError):
+                if self.ask(
+                    "SELECT 1 FROM event_payloads WHERE payload LIKE ? LIMIT 1", f"%{text}%"
+                ):
                     return True
             time.sleep(0.5)
         return False
 
-    def _ended(self, process: subprocess.Popen[str], words: Sequence[str], within_s: float, typed: str = "") -> Done:
+    def _ended(
+        self, process: subprocess.Popen[str], words: Sequence[str], within_s: float, typed: str = ""
+    ) -> Done:
         """What a process printed; it is killed with all that it started if it takes too long."""
         try:
             stdout, stderr = process.communicate(typed or None, timeout=within_s)
@@ -184,7 +240,11 @@ class Stage:
         """`recorder serve` on a free port; gives its address."""
         words = [_recorder(), "serve", "--db", str(database), "--port", "0"]
         bases = {**dict.fromkeys(UPSTREAMS, self.upstream), **self.client.served}
-        words += [word for name, base in bases.items() for word in ("--upstream", f"{name}={self.filled(base)}")]
+        words += [
+            word
+            for name, base in bases.items()
+            for word in ("--upstream", f"{name}={self.filled(base)}")
+        ]
         return _serving(words, self.environment(), "Listening on ")
 
     def pointed(self, url: str, command: Sequence[str]) -> Done:
@@ -203,14 +263,18 @@ class Stage:
 
     def settle(self, database: Path | None = None) -> None:
         """Wait until what was recorded is in the views, as `recorder query` does."""
-        self.run([_recorder(), "query", "--db", str(database or self.database), "SELECT 1"]).expect_success()
+        self.run(
+            [_recorder(), "query", "--db", str(database or self.database), "SELECT 1"]
+        ).expect_success()
 
 
 def _recorder() -> str:
     return str(Path(sys.executable).with_name("recorder"))
 
 
-def _process(words: Sequence[str], env: Mapping[str, str], cwd: Path, *, stdin: int) -> subprocess.Popen[str]:
+def _process(
+    words: Sequence[str], env: Mapping[str, str], cwd: Path, *, stdin: int
+) -> subprocess.Popen[str]:
     return subprocess.Popen(
         words, env=env, cwd=cwd, stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         errors="replace", start_new_session=True,
@@ -219,7 +283,9 @@ def _process(words: Sequence[str], env: Mapping[str, str], cwd: Path, *, stdin: 
 
 @contextlib.contextmanager
 def _serving(words: Sequence[str], env: Mapping[str, str], says: str) -> Iterator[str]:
-    """A server of ours until the block ends; gives the address that stands behind `says` in its output."""
+    """A server of ours until the block ends; gives the address that stands behind `says` in its
+    output.
+    """
     with tempfile.TemporaryFile("a+") as log:
         process = subprocess.Popen(words, env=env, stdout=log, stderr=subprocess.STDOUT)
         try:

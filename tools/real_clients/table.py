@@ -1,4 +1,6 @@
-"""The table of `docs/clients.md`: a row a client, between two marks; rows of clients that were not run stay."""
+"""The table of `docs/clients.md`: a row a client, between two marks; rows of clients that were not
+run stay.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,11 @@ def row(client: Client, results: Mapping[str, str], date: str) -> Row:
 def rows(text: str) -> dict[str, Row]:
     """The rows of a document by the client's name."""
     lines = text[text.index(BEGIN) : text.index(END)].splitlines()
-    cells = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines if line.startswith("| ")]
+    cells = [
+        [cell.strip() for cell in line.strip("|").split(" | ")]
+        for line in lines
+        if line.startswith("| ")
+    ]
     return {each[0]: each for each in cells[1:]}
 
 

@@ -1,9 +1,10 @@
-"""HAR 1.2, what browsers save: each event stream and WebSocket connection in it, and each call of an API that is known,
-becomes an exchange, and each turn on a connection another one.
+"""HAR 1.2, what browsers save: each event stream and WebSocket connection in it, and each call of
+an API that is known, becomes an exchange, and each turn on a connection another one.
 
-Chrome keeps the events of a stream with their times in `_eventSourceMessages`. They give the times of the body's bytes
-if the body was saved, and replace it if it was not: then the fields are known and the bytes are made up. A body without
-them came, as far as anybody knows, when its last byte did. Bodies are saved without their content coding.
+Chrome keeps the events of a stream with their times in `_eventSourceMessages`. They give the times
+of the body's bytes if the body was saved, and replace it if it was not: then the fields are known
+and the bytes are made up. A body without them came, as far as anybody knows, when its last byte
+did. Bodies are saved without their content coding.
 """
 
 from __future__ import annotations
@@ -30,14 +31,31 @@ from recorder.cassettes.calls import (
     target_of,
 )
 from recorder.cassettes.sse_jsonl.lines import SECONDS_LIMIT, nanoseconds
-from recorder.model.events import SWITCHED, ExchangeEnd, Header, Outcome, ResponseHead, Side, as_sent, true_headers
+from recorder.model.events import (
+    SWITCHED,
+    ExchangeEnd,
+    Header,
+    Outcome,
+    ResponseHead,
+    Side,
+    as_sent,
+    true_headers,
+)
 from recorder.wire.dialects import by_path
 from recorder.wire.framing.sse import Splitter, parse
 from recorder.wire.framing.websocket import Opcode
 from recorder.wire.redaction.headers import redact_headers
 
 _BEFORE_HEAD = ("blocked", "dns", "connect", "send", "wait")  # `ssl` is part of `connect`
-_VERSIONS = {"http/1.0": "1.0", "http/2": "2", "http/2.0": "2", "h2": "2", "h3": "3", "http/3": "3", "http/3.0": "3"}
+_VERSIONS = {
+    "http/1.0": "1.0",
+    "http/2": "2",
+    "http/2.0": "2",
+    "h2": "2",
+    "h3": "3",
+    "http/3": "3",
+    "http/3.0": "3",
+}
 _OUTCOMES: dict[str, Outcome] = {"net::ERR_ABORTED": "client_disconnect"}
 
 
@@ -85,7 +103,8 @@ class _HarMessage(msgspec.Struct, frozen=True, rename="camel"):
     data: str = ""
 
 
-_OPCODES: Mapping[int, Opcode] = {1: "text", 2: "binary", 8: "close", 9: "ping", 10: "pong"}  # RFC 6455 section 5.2
+# RFC 6455 section 5.2
+_OPCODES: Mapping[int, Opcode] = {1: "text", 2: "binary", 8: "close", 9: "ping", 10: "pong"}
 
 
 class WebSocketMessage(msgspec.Struct, frozen=True):
@@ -98,11 +117,16 @@ class WebSocketMessage(msgspec.Struct, frozen=True):
 
 
 def read_message(message: WebSocketMessage, t_ns: int) -> Piece | None:
-    """Return a message as a frame; None for an error. Raises `ValueError` if its base64 is none, or it is too long."""
+    """Return a message as a frame; None for an error.
+
+    Raises `ValueError` if its base64 is none, or it is too long.
+    """
     if message.type == "error":
         return None
     try:
-        payload = message.data.encode() if message.opcode == 1 else b64decode(message.data, validate=True)
+        payload = (
+            message.data.encode() if message.opcode == 1 else b64decode(message.data, validate=True)
+        )
     except (binascii.Error, UnicodeEncodeError) as error:
         raise ValueError(f"the data of a message over WebSocket cannot be read: {error}") from error
     side: Side = "client" if message.type == "send" else "server"
@@ -115,8 +139,12 @@ class _Call(msgspec.Struct, frozen=True):
     response: _HarResponse
     time: float | None = None  # milliseconds
     timings: dict[str, float | str | None] = {}
-    messages: tuple[_HarMessage, ...] | None = msgspec.field(name="_eventSourceMessages", default=None)
-    both_sides: tuple[WebSocketMessage, ...] | None = msgspec.field(name="_webSocketMessages", default=None)
+    messages: tuple[_HarMessage, ...] | None = msgspec.field(
+        name="_eventSourceMessages", default=None
+    )
+    both_sides: tuple[WebSocketMessage, ...] | None = msgspec.field(
+        name="_webSocketMessages", default=None
+    )
 
     @property
     def is_websocket(self) -> bool:
@@ -136,20 +164,29 @@ class Har(ImportedFile):
     """A HAR file, checked."""
 
     def __init__(self, file: BinaryIO) -> None:
-        """Raises `RecorderError` if it is none, or has nothing in it that a recorder would have recorded."""
+        """Raises `RecorderError` if it is none, or has nothing in it that a recorder would have
+        recorded.
+        """
         data = read_whole(file, ": save the calls of the API alone")
         with refusing("it is not a HAR 1.2"):
             entries = msgspec.json.decode(check_values(data), type=_Document).log.entries
             calls = map(_read, filter(_is_wanted, entries))
-            super().__init__(calls, "there is no event stream or WebSocket in it, and no call of an API that is known")
+            super().__init__(
+                calls,
+                "there is no event stream or WebSocket in it, and no call of an API that is known",
+            )
 
 
 def _lacks_body(call: _Call) -> bool:
-    """Return whether the file has no body of a response that had one: many tools leave those of streams out."""
+    """Return whether the file has no body of a response that had one: many tools leave those of
+    streams out.
+    """
     content = call.response.content
     if content.text is not None or call.response.status in BODILESS:
         return False
-    return content.is_stream or any(size not in (0, None) for size in (content.size, call.response.body_size))
+    return content.is_stream or any(
+        size not in (0, None) for size in (content.size, call.response.body_size)
+    )
 
 
 def _is_wanted(call: _Call) -> bool:
@@ -159,8 +196,15 @@ def _is_wanted(call: _Call) -> bool:
 
 
 def _times(call: _Call) -> tuple[int, int, int]:
-    """Return when a call began, and when its response began and ended since then. Raises `ValueError`."""
-    waited_ms = sum(max(0.0, ms) for name in _BEFORE_HEAD if isinstance(ms := call.timings.get(name), int | float))
+    """Return when a call began, and when its response began and ended since then.
+
+    Raises `ValueError`.
+    """
+    waited_ms = sum(
+        max(0.0, ms)
+        for name in _BEFORE_HEAD
+        if isinstance(ms := call.timings.get(name), int | float)
+    )
     head_ns = _ns(waited_ms * 1e6)
     return nanoseconds(call.started), head_ns, max(head_ns, _ns((call.time or 0.0) * 1e6))
 
@@ -216,23 +260,31 @@ def _end(response: _HarResponse) -> ExchangeEnd:
     error = response.error or None
     if response.status <= 0:
         return ExchangeEnd("upstream_unreachable", error or "there was no response")
-    return ExchangeEnd(_OUTCOMES.get(error, "upstream_reset"), error) if error else ExchangeEnd("eof")
+    return (
+        ExchangeEnd(_OUTCOMES.get(error, "upstream_reset"), error) if error else ExchangeEnd("eof")
+    )
 
 
 def _response_head(response: _HarResponse) -> ResponseHead:
     headers = _headers(response.headers)
     if "content-type" not in {name.lower() for name, _ in headers} and response.content.mime_type:
         headers.append(("content-type", response.content.mime_type))
-    return ResponseHead(response.status, response.reason, headers, _VERSIONS.get(response.version.lower(), "1.1"))
+    return ResponseHead(
+        response.status, response.reason, headers, _VERSIONS.get(response.version.lower(), "1.1")
+    )
 
 
 def _headers(pairs: tuple[_Pair, ...]) -> list[Header]:
-    """Return redacted headers without pseudo-headers, and without those of the coding, which is undone."""
+    """Return redacted headers without pseudo-headers, and without those of the coding, which is
+    undone.
+    """
     given = as_sent((pair.name, pair.value) for pair in pairs if not pair.name.startswith(":"))
     return true_headers(redact_headers(given))
 
 
-def _pieces(call: _Call, started_ns: int, head_ns: int, came_ns: int) -> Iterator[tuple[int, bytes]]:
+def _pieces(
+    call: _Call, started_ns: int, head_ns: int, came_ns: int
+) -> Iterator[tuple[int, bytes]]:
     """Yield the pieces of the body with their times. Raises `ValueError`."""
     body, messages = _body(call.response.content), call.messages or ()
     times = []
@@ -263,7 +315,10 @@ def _body(content: _Content) -> bytes:
 
 def _framed(message: _HarMessage) -> bytes:
     """Frame an event as most servers do."""
-    fields = [("event", message.event_name if message.event_name != "message" else None), ("id", message.event_id)]
+    fields = [
+        ("event", message.event_name if message.event_name != "message" else None),
+        ("id", message.event_id),
+    ]
     lines = [f"{name}: {_one_line(value)}" for name, value in fields if value]
     lines += [f"data: {each}" for each in message.data.replace("\r", "\n").split("\n")]
     return ("\n".join(lines) + "\n\n").encode()

@@ -1,9 +1,9 @@
 """Recorded exchanges → HAR 1.2, for the tools that read archives of browsers. Pure.
 
-The events of a stream are in `_eventSourceMessages` with their times, as Chrome writes them, beside the body with all
-its bytes. The messages of a WebSocket connection, those of its turns among them, are its `_webSocketMessages`; a turn
-without its connection is written as a POST and its stream. Data that HAR cannot express is lost: reads, gaps, and how
-exactly an exchange broke off.
+The events of a stream are in `_eventSourceMessages` with their times, as Chrome writes them, beside
+the body with all its bytes. The messages of a WebSocket connection, those of its turns among them,
+are its `_webSocketMessages`; a turn without its connection is written as a POST and its stream.
+Data that HAR cannot express is lost: reads, gaps, and how exactly an exchange broke off.
 
 Messages are as Chrome's DevTools write them:
 
@@ -28,8 +28,14 @@ from recorder.model.text import counted
 from recorder.wire.framing.sse import Fields, parse
 from recorder.wire.turns import as_http, is_connection, is_turn, live_session
 
-_ERRORS = {"client_disconnect": "net::ERR_ABORTED", "upstream_unreachable": "net::ERR_CONNECTION_FAILED"}
-_OPENING = b'{"log":{"version":"1.2","creator":{"name":"recorder","version":"%b"},"entries":[\n' % __version__.encode()
+_ERRORS = {
+    "client_disconnect": "net::ERR_ABORTED",
+    "upstream_unreachable": "net::ERR_CONNECTION_FAILED",
+}
+_OPENING = (
+    b'{"log":{"version":"1.2","creator":{"name":"recorder","version":"%b"},"entries":[\n'
+    % __version__.encode()
+)
 _CLOSING = b"\n]}}\n"
 
 
@@ -37,7 +43,9 @@ TEXT, BINARY = 1, 2  # opcodes, RFC 6455 section 5.2
 
 
 class WrittenConnection(NamedTuple):
-    """A connection and those of its turns that are written with it, or any other exchange, which has none."""
+    """A connection and those of its turns that are written with it, or any other exchange, which
+    has none.
+    """
 
     recording: Recording
     turns: list[Recording]
@@ -70,7 +78,9 @@ def websocket_messages(connection: WrittenConnection) -> list[dict[str, Any]]:
 
 
 def _messages(connection: WrittenConnection) -> Iterator[tuple[int, Side, bytes]]:
-    """Yield the messages of both sides with their wall times: of each exchange those of the client first."""
+    """Yield the messages of both sides with their wall times: of each exchange those of the client
+    first.
+    """
     for each in (connection.recording, *connection.turns):
         began_ns = each.exchange.started_ns
         if each is not connection.recording and live_session(each.request.target) is None:
@@ -83,11 +93,14 @@ def _messages(connection: WrittenConnection) -> Iterator[tuple[int, Side, bytes]
 
 
 def _binary(connection: WrittenConnection, side: Side) -> set[int]:
-    """Return the numbers of the binary messages of a side, by the opcodes of their first frames. Frames that are not
-    those of the written messages say nothing of them.
+    """Return the numbers of the binary messages of a side, by the opcodes of their first frames.
+
+    Frames that are not those of the written messages say nothing of them.
     """
     first = [
-        opcode for _, by, byte, _ in connection.recording.frames if by == side and (opcode := byte & 0x0F) in (1, 2)
+        opcode
+        for _, by, byte, _ in connection.recording.frames
+        if by == side and (opcode := byte & 0x0F) in (1, 2)
     ]
     if len(first) != sum(each == side for _, each, _ in _messages(connection)):
         return set()
@@ -99,21 +112,33 @@ def _data(raw: bytes, *, is_binary: bool) -> dict[str, Any]:
         text = None if is_binary else raw.decode()
     except UnicodeDecodeError:
         text = None
-    return {"opcode": BINARY, "data": b64encode(raw).decode()} if text is None else {"opcode": TEXT, "data": text}
+    return (
+        {"opcode": BINARY, "data": b64encode(raw).decode()}
+        if text is None
+        else {"opcode": TEXT, "data": text}
+    )
 
 
 def inexpressible(connection: WrittenConnection) -> str | None:
-    """Return what HAR cannot express of a connection, as the rest of a sentence; `None` if nothing is lost."""
+    """Return what HAR cannot express of a connection, as the rest of a sentence; `None` if nothing
+    is lost.
+    """
     each = connection.recording
     lost = [counted(len(each.control), "control frame")] if each.control else []
     lost += [f"the shapes of {counted(len(each.frames), 'frame')}"] if each.frames else []
     if unread := sum(not message.is_message for message in each.sent):
         lost.append(f"{counted(unread, 'run')} of bytes that are not a message")
-    return f"loses {' and '.join(lost)}: HAR has only the messages of a WebSocket connection" if lost else None
+    return (
+        f"loses {' and '.join(lost)}: HAR has only the messages of a WebSocket connection"
+        if lost
+        else None
+    )
 
 
 def har_lines(recordings: Iterable[Recording], *, was_imported: bool = False) -> Iterator[bytes]:
-    """Yield the document, an entry at a time; `was_imported` is True if the exchanges come from an import."""
+    """Yield the document, an entry at a time; `was_imported` is True if the exchanges come from an
+    import.
+    """
     yield _OPENING
     for number, each in enumerate(connections(recordings)):
         yield (b",\n" if number else b"") + msgspec.json.encode(_entry(each, was_imported))
@@ -151,7 +176,11 @@ def _entry(connection: WrittenConnection, was_imported: bool) -> dict[str, Any]:
         "request": _request(each, was_imported),
         "response": _response(each, connection.turns),
         "cache": {},
-        "timings": {"send": 0, "wait": each.head_ns / 1e6, "receive": (each.end_ns - each.head_ns) / 1e6},
+        "timings": {
+            "send": 0,
+            "wait": each.head_ns / 1e6,
+            "receive": (each.end_ns - each.head_ns) / 1e6,
+        },
         **({"_eventSourceMessages": messages} if messages else {}),
         **({"_webSocketMessages": websocket_messages(connection)} if is_websocket else {}),
     }
@@ -168,7 +197,10 @@ def _events(each: Recording) -> Iterator[tuple[Any, Fields]]:
 
 def _request(each: Recording, was_imported: bool) -> dict[str, Any]:
     request = each.request
-    body = {"mimeType": header(request.headers, "content-type"), "text": each.request_body.decode("utf-8", "replace")}
+    body = {
+        "mimeType": header(request.headers, "content-type"),
+        "text": each.request_body.decode("utf-8", "replace"),
+    }
     return {
         "method": request.method,
         "url": url(request, was_imported=was_imported),
@@ -186,7 +218,9 @@ def _response(each: Recording, turns: Iterable[Recording]) -> dict[str, Any]:
     head, outcome = each.response, each.end.outcome if each.end else "recorder_crash"
     if any(turn.end is not None and turn.end.outcome == "client_disconnect" for turn in turns):
         outcome = "client_disconnect"  # the log has it with the turn that the client left
-    error = {} if outcome in WHOLE else {"_error": _ERRORS.get(outcome, "net::ERR_CONNECTION_CLOSED")}
+    error = (
+        {} if outcome in WHOLE else {"_error": _ERRORS.get(outcome, "net::ERR_CONNECTION_CLOSED")}
+    )
     return {
         "status": head.status if head else 0,
         "statusText": head.reason if head else "",
@@ -196,7 +230,9 @@ def _response(each: Recording, turns: Iterable[Recording]) -> dict[str, Any]:
         "redirectURL": "",
         "headersSize": -1,
         "bodySize": each.end.wire_bytes if each.end else -1,
-        "content": _content(b"" if is_connection(each) else each.body, header(each.headers, "content-type")),
+        "content": _content(
+            b"" if is_connection(each) else each.body, header(each.headers, "content-type")
+        ),
         **error,
     }
 

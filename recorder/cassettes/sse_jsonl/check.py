@@ -2,10 +2,10 @@
 
 Never raises for the file's content.
 
-A cassette that can be read may still be wrong: it breaks off, its sums are not those of its lines, or it holds what
-looks like a secret. Requests are redacted when they are recorded, and headers again when a cassette is read; a response
-is kept as it came, and so is what somebody has written into the file: only this check looks into those, for all that a
-recording would have redacted.
+A cassette that can be read may still be wrong: it breaks off, its sums are not those of its lines,
+or it holds what looks like a secret. Requests are redacted when they are recorded, and headers
+again when a cassette is read; a response is kept as it came, and so is what somebody has written
+into the file: only this check looks into those, for all that a recording would have redacted.
 """
 
 from __future__ import annotations
@@ -35,7 +35,10 @@ Finding = tuple[int, str]
 def findings(file: BinaryIO) -> list[str]:
     """Return the faults of a cassette, in order of its lines; at most `FINDINGS_LIMIT`."""
     found = [*_in_rows(file), *_in_lines(file)]
-    return [f"line {line}: {message}" for line, message in sorted(found, key=lambda each: each[0])[:FINDINGS_LIMIT]]
+    return [
+        f"line {line}: {message}"
+        for line, message in sorted(found, key=lambda each: each[0])[:FINDINGS_LIMIT]
+    ]
 
 
 def _in_rows(file: BinaryIO) -> Iterator[Finding]:
@@ -87,8 +90,15 @@ class _Course:
             yield "the exchange before it has no end" if self._begun else "it has no end"
 
     def _wrong_sums(self, raw: bytes) -> Iterator[str]:
-        stated, counted = msgspec.structs.asdict(msgspec.json.decode(raw, type=EndRecord)), self._sums.usual_end()
-        wrong = [name for name in ("body_bytes", "body_sha256", "http_status") if stated[name] != counted[name]]
+        stated, counted = (
+            msgspec.structs.asdict(msgspec.json.decode(raw, type=EndRecord)),
+            self._sums.usual_end(),
+        )
+        wrong = [
+            name
+            for name in ("body_bytes", "body_sha256", "http_status")
+            if stated[name] != counted[name]
+        ]
         if wrong:
             yield f"the end says another {wrong[0]} than the lines before it come to: take it out of the line"
 
@@ -133,7 +143,11 @@ def _unredacted(written: bytes) -> list[str]:
     names: list[str] = []
     for kind in ("request", "response"):
         given = _headers(line.get(kind))
-        names += [name for (name, sent), (_, clean) in zip(given, clean_headers(given), strict=True) if sent != clean]
+        names += [
+            name
+            for (name, sent), (_, clean) in zip(given, clean_headers(given), strict=True)
+            if sent != clean
+        ]
     return names
 
 

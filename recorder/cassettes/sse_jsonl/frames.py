@@ -4,8 +4,9 @@
     null, {"raw": "data: [DONE]\\n\\n"}   any other frame; likewise comment, part, tail and body, by their kind
     null, {"type": …}                   over WebSocket: a message, whose bytes are the payload alone
 
-This is never guessed: the written form is read again, and the payload is written parsed only if that gives the same
-bytes. So a payload that looks like the second form is written in the second form. Pure.
+This is never guessed: the written form is read again, and the payload is written parsed only if
+that gives the same bytes. So a payload that looks like the second form is written in the second
+form. Pure.
 """
 
 from __future__ import annotations
@@ -17,7 +18,13 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from recorder.cassettes.sse_jsonl.lines import CONTENT_LIMIT, PAYLOAD_DEPTH, content, content_bytes, value
+from recorder.cassettes.sse_jsonl.lines import (
+    CONTENT_LIMIT,
+    PAYLOAD_DEPTH,
+    content,
+    content_bytes,
+    value,
+)
 from recorder.model.events import BODY_KINDS, Kind
 from recorder.wire.framing.sse import parse
 
@@ -27,8 +34,13 @@ SAMPLES = 20  # frames that a framing is chosen by: one encoder writes a whole s
 Spacing = Literal["compact", "colon", "spaced"]
 Escaped = Literal["", "ascii", "<>", "<>&", "<>&='"]
 
-_SEPARATORS: Mapping[Spacing, tuple[str, str]] = {"compact": (",", ":"), "colon": (",", ": "), "spaced": (", ", ": ")}
-_ESCAPES: tuple[Escaped, ...] = ("", "ascii", "<>", "<>&", "<>&='")  # JSON of JavaScript, Python, protobuf, Go, Gson
+_SEPARATORS: Mapping[Spacing, tuple[str, str]] = {
+    "compact": (",", ":"),
+    "colon": (",", ": "),
+    "spaced": (", ", ": "),
+}
+# JSON of JavaScript, Python, protobuf, Go, Gson
+_ESCAPES: tuple[Escaped, ...] = ("", "ascii", "<>", "<>&", "<>&='")
 
 
 class Style(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -40,7 +52,9 @@ class Style(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
     def text(self, given: Any) -> str:
         """Encode a value. Raises `ValueError` for what JSON cannot hold."""
         ascii = self.escaped == "ascii"
-        written = json.dumps(given, ensure_ascii=ascii, separators=_SEPARATORS[self.json], allow_nan=False)
+        written = json.dumps(
+            given, ensure_ascii=ascii, separators=_SEPARATORS[self.json], allow_nan=False
+        )
         for character in "" if ascii else self.escaped:
             written = written.replace(character, f"\\u{ord(character):04x}")
         return written
@@ -55,8 +69,8 @@ _AS_BYTES = ("binary", "array")
 class Framing(Style, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """The manner in which an upstream frames an event name and a payload.
 
-    A message of WebSocket is a payload alone, a line of NDJSON one with its line end. A binary frame is never made,
-    nor is an element of an array.
+    A message of WebSocket is a payload alone, a line of NDJSON one with its line end. A binary
+    frame is never made, nor is an element of an array.
     """
 
     line_end: Literal["\n", "\r\n"] = "\n"
@@ -117,7 +131,9 @@ def parsed(raw: bytes, form: Form = "event") -> Frame | None:
             return None
         data, name = fields.data, fields.event
     try:
-        return Frame(None if name is None else name.decode(), value(data, PAYLOAD_DEPTH), _pad(data))
+        return Frame(
+            None if name is None else name.decode(), value(data, PAYLOAD_DEPTH), _pad(data)
+        )
     except ValueError:
         return None
 
@@ -130,7 +146,11 @@ def _pad(payload: bytes) -> int:
 
 def framing_of(frames: Iterable[bytes], form: Form = "event") -> Framing:
     """Return the framing that reproduces most of the first frames; the plainest of several."""
-    samples = [(raw, frame) for raw in itertools.islice(frames, SAMPLES) if (frame := parsed(raw, form)) is not None]
+    samples = [
+        (raw, frame)
+        for raw in itertools.islice(frames, SAMPLES)
+        if (frame := parsed(raw, form)) is not None
+    ]
     best, most = Framing(form=form), 0
     for framing in _BY_FORM[form]:
         made = sum(_makes(framing, frame, raw) for raw, frame in samples)
@@ -174,7 +194,9 @@ def piece(name: Any, payload: Any, pad: Any, framing: Framing) -> tuple[Kind, by
 def bounded(raw: bytes) -> bytes:
     """Return `raw` if a row of the log can hold it. Raises `ValueError`."""
     if len(raw) > CONTENT_LIMIT:
-        raise ValueError(f"it makes {len(raw):,} bytes, and a row of the log has at most {CONTENT_LIMIT:,}")
+        raise ValueError(
+            f"it makes {len(raw):,} bytes, and a row of the log has at most {CONTENT_LIMIT:,}"
+        )
     return raw
 
 

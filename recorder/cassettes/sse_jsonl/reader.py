@@ -1,7 +1,8 @@
 """The lines of a cassette → rows of the log, in order, each line checked against those before it.
 
-Columns that follow from a line are computed from it (`steps`, `frames`). A line that cannot follow raises a
-`ValueError` inside and a `RecorderError` with the number of the line outside. Pure, but for the file it is given.
+Columns that follow from a line are computed from it (`steps`, `frames`). A line that cannot follow
+raises a `ValueError` inside and a `RecorderError` with the number of the line outside. Pure, but
+for the file it is given.
 """
 
 from __future__ import annotations
@@ -22,17 +23,33 @@ from recorder.cassettes.sse_jsonl.lines import (
     value,
 )
 from recorder.cassettes.sse_jsonl.steps import Sums, restore, usual_request
-from recorder.cassettes.sse_jsonl.writer import LEFT_OUT, NO_KEYS, is_raw, usual_keys, usual_row, usual_step
+from recorder.cassettes.sse_jsonl.writer import (
+    LEFT_OUT,
+    NO_KEYS,
+    is_raw,
+    usual_keys,
+    usual_row,
+    usual_step,
+)
 from recorder.errors import RecorderError
 from recorder.model.chain import hash_after, root
-from recorder.model.events import EVENT_BYTES, Event, Exchange, Kind, MemoryBudget, RequestRecord, Session
+from recorder.model.events import (
+    EVENT_BYTES,
+    Event,
+    Exchange,
+    Kind,
+    MemoryBudget,
+    RequestRecord,
+    Session,
+)
 from recorder.model.ids import uuid7
 from recorder.model.jsonl import storable_row
 from recorder.wire.dialects import DIALECTS, Keys
 from recorder.wire.framing.sse import BOM, FRAME_LIMIT
 from recorder.wire.redaction.headers import redact_target
 
-PIECE_LINE_LIMIT = 8 * 2**20  # a row has at most 1 MiB, of which each byte may be six characters of JSON
+# a row has at most 1 MiB, of which each byte may be six characters of JSON
+PIECE_LINE_LIMIT = 8 * 2**20
 REASON_LIMIT = 200  # characters of why: it may quote the line
 REQUEST_LIMIT = 64 * 2**20  # of a request body: what the proxy lets through
 
@@ -70,7 +87,10 @@ class CassetteReader:
     def exchanges(
         self, budget: MemoryBudget | None = None, overhead_bytes: int = EVENT_BYTES
     ) -> Iterator[tuple[Exchange, list[Event]]]:
-        """Yield each exchange with all its events. Raises `RecorderError` like `rows`, and when a budget is spent."""
+        """Yield each exchange with all its events.
+
+        Raises `RecorderError` like `rows`, and when a budget is spent.
+        """
         exchange: Exchange | None = None
         events: list[Event] = []
         for row in self.rows():
@@ -156,7 +176,10 @@ def _read_request(
     first = msgspec.convert(given, _Request)
     if first.api not in {dialect.name for dialect in DIALECTS}:
         raise ValueError(f"the api {first.api!r} is not known")
-    if unknown := first.about.keys() - set(Exchange.__struct_fields__) | first.about.keys() & LEFT_OUT:
+    if (
+        unknown := first.about.keys() - set(Exchange.__struct_fields__)
+        | first.about.keys() & LEFT_OUT
+    ):
         raise ValueError(f"about has {min(unknown)!r}, which does not belong there")
     body = b"" if first.body is msgspec.UNSET else _json_bytes(first.body, first.style)
     if len(body) > REQUEST_LIMIT:
@@ -164,10 +187,15 @@ def _read_request(
     raw = restore("request", _with_connection(first.request, exchange_ids), usual_request(body))
     usual = usual_row(msgspec.json.decode(raw, type=RequestRecord))
     started_ns = nanoseconds(first.started)
-    ids = {"session_id": session_id, "exchange_id": uuid7(max(0, started_ns), number.to_bytes(10, "big"))}
+    ids = {
+        "session_id": session_id,
+        "exchange_id": uuid7(max(0, started_ns), number.to_bytes(10, "big")),
+    }
     own = {**ids, "started_ns": started_ns, "recorder_id": "cassette", "api": first.api}
     exchange = msgspec.convert({**usual, **first.about, **own}, Exchange)
-    exchange = storable_row(msgspec.structs.replace(exchange, target=redact_target(exchange.target)))
+    exchange = storable_row(
+        msgspec.structs.replace(exchange, target=redact_target(exchange.target))
+    )
     reader = _ExchangeReader(number, exchange)
     parts = [body[at : at + FRAME_LIMIT] for at in range(0, len(body), FRAME_LIMIT)]
     return [
@@ -183,7 +211,10 @@ def _json_bytes(given: Any, style: Style) -> bytes:
 
 
 def _with_connection(request: Any, exchange_ids: Mapping[int, str]) -> Any:
-    """Return a request that names its connection by id. Raises `ValueError` if that does not stand before it."""
+    """Return a request that names its connection by id.
+
+    Raises `ValueError` if that does not stand before it.
+    """
     place = request.get("websocket") if isinstance(request, dict) else None
     if not isinstance(place, dict) or not isinstance(number := place.get("connection"), int):
         return request
@@ -208,7 +239,9 @@ class _ExchangeReader:
         more = msgspec.convert(given[4] if len(given) > 4 else {}, _More)
         kind, raw = piece(given[2], given[3], more.pad, self._framing)
         self._pass(given[0])
-        return self.event(kind, raw, self._usual_keys(kind, raw) if more.keys is None else more.keys)
+        return self.event(
+            kind, raw, self._usual_keys(kind, raw) if more.keys is None else more.keys
+        )
 
     def _usual_keys(self, kind: Kind, raw: bytes) -> Keys:
         return usual_keys(self._exchange, self._framing.form, kind, raw)
@@ -222,7 +255,9 @@ class _ExchangeReader:
         kind = next((kind for kind in _STEPS if kind in given), None)
         if kind is None:
             raise ValueError(f"it says none of {', '.join(('request', *_STEPS))}")
-        step = msgspec.convert({name: value for name, value in given.items() if name != kind}, _CassetteStep)
+        step = msgspec.convert(
+            {name: value for name, value in given.items() if name != kind}, _CassetteStep
+        )
         self._framing = step.framing or self._framing
         self._pass(step.after)
         if kind == "sent":
@@ -232,12 +267,17 @@ class _ExchangeReader:
         return self.event(kind, raw, step.keys or self._usual_keys(kind, raw))
 
     def event(self, kind: Kind, raw: bytes, keys: Keys = NO_KEYS) -> Event:
-        """Return the next event, chained to the one before it. Raises `ValueError` if none may follow."""
+        """Return the next event, chained to the one before it.
+
+        Raises `ValueError` if none may follow.
+        """
         if self._ended and kind != "note":
             raise ValueError(f"exchange {self.number} has ended before it")
         ids = (self._exchange.session_id, self._exchange.exchange_id)
         columns = msgspec.structs.asdict(storable_row(keys))
-        event = Event(*ids, self._pos, kind, self._at_us * 1000, raw=bounded(raw), hash=b"", **columns)
+        event = Event(
+            *ids, self._pos, kind, self._at_us * 1000, raw=bounded(raw), hash=b"", **columns
+        )
         self._hash = hash_after(self._hash, event, self._pos)
         self._pos += 1
         self._ended = self._ended or kind == "end"

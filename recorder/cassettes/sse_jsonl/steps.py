@@ -1,10 +1,12 @@
-"""Steps in the life of an exchange as JSON, and back: request, response, reads, control, frames, gap, end, note.
+"""Steps in the life of an exchange as JSON, and back: request, response, reads, control, frames,
+gap, end, note.
 
     {"exchange":1,"after":0.350123,"response":{"status":200,"reason":"OK","headers":[…]}}
 
-The value under the name of the kind is the event's `raw`, parsed. What follows from the rest of the exchange (sums,
-lengths, digests) is left out and found again, so that an edited line makes no other line a lie; it is written only if
-it is another value. `raw` that no value gives back exactly is `{"raw": …}`. Pure.
+The value under the name of the kind is the event's `raw`, parsed. What follows from the rest of the
+exchange (sums, lengths, digests) is left out and found again, so that an edited line makes no other
+line a lie; it is written only if it is another value. `raw` that no value gives back exactly is
+`{"raw": …}`. Pure.
 """
 
 from __future__ import annotations
@@ -79,17 +81,36 @@ class Sums:
     def usual_end(self) -> dict[str, Any]:
         """Return the fields of the `end` of a whole exchange, besides its outcome."""
         digest = self._body.hexdigest()
-        sums = {"wire_bytes": self._bytes, "wire_sha256": digest, "body_bytes": self._bytes, "body_sha256": digest}
+        sums = {
+            "wire_bytes": self._bytes,
+            "wire_sha256": digest,
+            "body_bytes": self._bytes,
+            "body_sha256": digest,
+        }
         counts = {"events": self._events, "frames": self._frames}
         gaps = {"gap_chunks": self._gap_chunks, "gap_bytes": self._gap_bytes}
         coding = {"coding": self._coding, "undecoded": None}
-        return {"error": None, "http_status": self._status, **sums, **counts, **gaps, **coding, "lossless": True}
+        return {
+            "error": None,
+            "http_status": self._status,
+            **sums,
+            **counts,
+            **gaps,
+            **coding,
+            "lossless": True,
+        }
 
 
 def usual_request(body: bytes) -> dict[str, Any]:
     """Return the fields of a request whose body arrived whole and without a coding."""
     size, digest = len(body), sha256(body).hexdigest()
-    return {"wire_bytes": size, "wire_sha256": digest, "body_bytes": size, "complete": True, "undecoded": None}
+    return {
+        "wire_bytes": size,
+        "wire_sha256": digest,
+        "body_bytes": size,
+        "complete": True,
+        "undecoded": None,
+    }
 
 
 def shorten(kind: Kind, raw: bytes, usual: Mapping[str, Any]) -> Any:
@@ -104,17 +125,26 @@ def shorten(kind: Kind, raw: bytes, usual: Mapping[str, Any]) -> Any:
 
 
 def restore(kind: Kind, given: Any, usual: Mapping[str, Any]) -> bytes:
-    """Return `raw` from its short form. Raises `ValueError` for a value that no such event can have."""
+    """Return `raw` from its short form.
+
+    Raises `ValueError` for a value that no such event can have.
+    """
     is_raw = isinstance(given, dict) and list(given) == [_RAW]
     return _cleaned(kind, content_bytes(given[_RAW]) if is_raw else _restored(kind, given, usual))
 
 
 def _cleaned(kind: Kind, raw: bytes) -> bytes:
-    """Return `raw` redacted: no header and no target reaches the log unredacted, whatever program wrote it."""
+    """Return `raw` redacted: no header and no target reaches the log unredacted, whatever program
+    wrote it.
+    """
     if kind not in _RECORDS:
         return raw
     record = msgspec.json.decode(raw, type=_RECORDS[kind])
-    clean = {name: clean(getattr(record, name)) for name, clean in _CLEANED.items() if hasattr(record, name)}
+    clean = {
+        name: clean(getattr(record, name))
+        for name, clean in _CLEANED.items()
+        if hasattr(record, name)
+    }
     redacted = msgspec.structs.replace(record, **clean)
     return raw if redacted == record else _encode(redacted)
 
@@ -127,7 +157,11 @@ def clean_headers(given: Iterable[Header]) -> list[Header]:
 def _shortened(kind: Kind, raw: bytes, usual: Mapping[str, Any]) -> Any:
     if kind in _RECORDS:
         record = msgspec.to_builtins(msgspec.json.decode(raw, type=_RECORDS[kind]))
-        return {name: value for name, value in record.items() if name not in usual or usual[name] != value}
+        return {
+            name: value
+            for name, value in record.items()
+            if name not in usual or usual[name] != value
+        }
     if kind not in _STORED:
         return value(raw, PAYLOAD_DEPTH)  # a note: any bytes, which are JSON as a rule
     before_us, written = 0, []
@@ -142,7 +176,9 @@ def _restored(kind: Kind, given: Any, usual: Mapping[str, Any]) -> bytes:
         if not isinstance(given, dict):
             raise ValueError(f"what {kind} says is an object")
         if unknown := given.keys() - set(_RECORDS[kind].__struct_fields__):
-            raise ValueError(f"{kind} says {sorted(unknown)[0]!r}, which this version does not know")
+            raise ValueError(
+                f"{kind} says {sorted(unknown)[0]!r}, which this version does not know"
+            )
         return _encode(msgspec.convert({**usual, **given}, _RECORDS[kind]))
     if kind not in _WRITTEN:
         return text(given).encode()
@@ -175,4 +211,7 @@ _STORED: Mapping[Kind, msgspec.json.Decoder[Any]] = {
     "reads": msgspec.json.Decoder(list[tuple[int, int]]),
     "frames": msgspec.json.Decoder(list[FrameShape]),
 }
-_WRITTEN: Mapping[Kind, Any] = {"reads": list[tuple[float, int]], "frames": list[tuple[float, Side, int, int]]}
+_WRITTEN: Mapping[Kind, Any] = {
+    "reads": list[tuple[float, int]],
+    "frames": list[tuple[float, Side, int, int]],
+}

@@ -1,12 +1,15 @@
 """Rows of the log → the lines of a cassette. Pure.
 
-Exchanges follow one another, numbered from 1; their lines are together, so that a change in one exchange changes only
-its lines. Columns that the dialect computes from the bytes are left out; a line has them where they are not.
+Exchanges follow one another, numbered from 1; their lines are together, so that a change in one
+exchange changes only its lines. Columns that the dialect computes from the bytes are left out; a
+line has them where they are not.
 
-Exchanges without parts of their responses: what is private to a project, and credentials that a response repeats.
+Exchanges without parts of their responses: what is private to a project, and credentials that a
+response repeats.
 
-The log has responses as they came. A cassette is for a repository: a server that repeats the parameters of a request,
-an MCP server's `authorization` among them, would bring into it what was taken out of the request. Pure.
+The log has responses as they came. A cassette is for a repository: a server that repeats the
+parameters of a request, an MCP server's `authorization` among them, would bring into it what was
+taken out of the request. Pure.
 """
 
 from __future__ import annotations
@@ -19,7 +22,15 @@ from typing import Any
 
 import msgspec
 
-from recorder.cassettes.sse_jsonl.frames import STYLES, Form, Framing, Style, cells, framing_of, piece
+from recorder.cassettes.sse_jsonl.frames import (
+    STYLES,
+    Form,
+    Framing,
+    Style,
+    cells,
+    framing_of,
+    piece,
+)
 from recorder.cassettes.sse_jsonl.lines import (
     PAYLOAD_DEPTH,
     Written,
@@ -34,7 +45,15 @@ from recorder.cassettes.sse_jsonl.lines import (
 )
 from recorder.cassettes.sse_jsonl.steps import Sums, restore, shorten, usual_request
 from recorder.errors import RecorderError
-from recorder.model.events import BODY_KINDS, WEBSOCKET, ControlRecord, Event, Exchange, RequestRecord, Session
+from recorder.model.events import (
+    BODY_KINDS,
+    WEBSOCKET,
+    ControlRecord,
+    Event,
+    Exchange,
+    RequestRecord,
+    Session,
+)
 from recorder.wire.dialects import Dialect, Keys, by_name, by_path
 from recorder.wire.framing import AWS_EVENT_STREAM, JSON_ARRAY, MESSAGES, NDJSON
 from recorder.wire.framing import Framing as WireFraming
@@ -46,7 +65,9 @@ Reads = list[tuple[int, int]]
 
 
 def repeated_credentials(events: Iterable[Event]) -> list[Splice]:
-    """Return where a response has credentials, by their places among the parameters that it repeats."""
+    """Return where a response has credentials, by their places among the parameters that it
+    repeats.
+    """
     spans: list[Splice] = []
     size = 0
     for text in _texts(events):
@@ -72,7 +93,9 @@ def _texts(events: Iterable[Event]) -> Iterator[bytes]:
 def without_spans(
     events: Sequence[Event], spans: Sequence[Splice], keys_of: Callable[[str, bytes], Keys]
 ) -> list[Event]:
-    """Return the events without those spans of the body; sums and sizes of reads are those of the bytes left."""
+    """Return the events without those spans of the body; sums and sizes of reads are those of the
+    bytes left.
+    """
     pieces = [event.raw for event in events if event.kind in BODY_KINDS]
     left = iter(spliced_pieces(pieces, spans, splits=False))
     sizes = iter(_sizes(events, b"".join(pieces), spans))
@@ -98,7 +121,10 @@ def without_spans(
 
 
 def _sizes(events: Sequence[Event], body: bytes, spans: Sequence[Splice]) -> list[int]:
-    """Return the size of each read without the spans. Reads of a body that came coded are not changed."""
+    """Return the size of each read without the spans.
+
+    Reads of a body that came coded are not changed.
+    """
     sizes: list[int] = []
     for event in events:
         if event.kind == "reads":
@@ -118,8 +144,13 @@ LEFT_OUT = frozenset({"session_id", "exchange_id", "recorder_id", "started_ns", 
 """Columns of an exchange that are made again, or stand in its first line under another name."""
 
 
-def cassette_lines(session: Session, exchanges: Iterable[tuple[Exchange, Sequence[Event]]]) -> Iterator[bytes]:
-    """Yield the lines of a session with its exchanges, each with all its events in order. Raises `RecorderError`."""
+def cassette_lines(
+    session: Session, exchanges: Iterable[tuple[Exchange, Sequence[Event]]]
+) -> Iterator[bytes]:
+    """Yield the lines of a session with its exchanges, each with all its events in order.
+
+    Raises `RecorderError`.
+    """
     yield header_line(session)
     numbers: dict[str, int] = {}
     for number, (exchange, events) in enumerate(exchanges, 1):
@@ -131,11 +162,14 @@ def exchange_lines(
 ) -> Iterator[bytes]:
     """Yield the lines of one exchange. Raises `RecorderError` if it has no request.
 
-    `numbers` has those of the exchanges before, by id, and gets this one: a turn over WebSocket names its connection.
+    `numbers` has those of the exchanges before, by id, and gets this one: a turn over WebSocket
+    names its connection.
     """
     numbers[exchange.exchange_id] = number
     if not events or events[0].kind != "request":
-        raise RecorderError(f"Exchange {exchange.exchange_id} has no request: it cannot stand in a cassette.")
+        raise RecorderError(
+            f"Exchange {exchange.exchange_id} has no request: it cannot stand in a cassette."
+        )
     sent = sum(event.kind == "request" for event in events)
     form = form_of(exchange, events)
     if repeated := repeated_credentials(events):
@@ -156,7 +190,9 @@ def form_of(exchange: Exchange, events: Iterable[Event]) -> Form:
     return _FORMS.get(framing_in(exchange, head).name, "event")
 
 
-def _request_line(number: int, exchange: Exchange, events: Sequence[Event], numbers: Mapping[str, int]) -> bytes:
+def _request_line(
+    number: int, exchange: Exchange, events: Sequence[Event], numbers: Mapping[str, int]
+) -> bytes:
     head, body = events[0].raw, b"".join(event.raw for event in events[1:])
     request = _with_number(shorten("request", head, usual_request(body)), numbers)
     usual = usual_row(msgspec.json.decode(head, type=RequestRecord))
@@ -180,7 +216,10 @@ def _with_number(request: dict[str, Any], numbers: Mapping[str, int]) -> dict[st
     if not isinstance(place, dict):
         return request
     kept = {name: said for name, said in place.items() if said is not None}
-    return {**request, "websocket": {**kept, "connection": numbers.get(place["connection"], place["connection"])}}
+    return {
+        **request,
+        "websocket": {**kept, "connection": numbers.get(place["connection"], place["connection"])},
+    }
 
 
 def usual_row(record: RequestRecord) -> Mapping[str, Any]:
@@ -189,12 +228,21 @@ def usual_row(record: RequestRecord) -> Mapping[str, Any]:
 
 
 def _json_fields(name: str, body: bytes) -> dict[str, Any]:
-    """Return the body of a request, or another message of the client: parsed if some style reproduces it."""
+    """Return the body of a request, or another message of the client: parsed if some style
+    reproduces it.
+    """
     for style in STYLES:
         try:
             given = value(body, PAYLOAD_DEPTH)
-            if not is_raw(given) and style.text(value(line(Written(style.text(given))))).encode() == body:
-                return {name: given} if style == Style() else {name: given, "style": msgspec.to_builtins(style)}
+            if (
+                not is_raw(given)
+                and style.text(value(line(Written(style.text(given))))).encode() == body
+            ):
+                return (
+                    {name: given}
+                    if style == Style()
+                    else {name: given, "style": msgspec.to_builtins(style)}
+                )
         except ValueError:
             continue
     return {name: {"raw": content(body)}}
@@ -216,7 +264,9 @@ class _ExchangeWriter:
 
     def line(self, event: Event) -> bytes:
         after, self._at_us = seconds(event.t_ns // 1000 - self._at_us), event.t_ns // 1000
-        written = self._piece(event, after) if event.kind in BODY_KINDS else self._step(event, after)
+        written = (
+            self._piece(event, after) if event.kind in BODY_KINDS else self._step(event, after)
+        )
         self.sums.add(event)
         return written
 
@@ -229,7 +279,9 @@ class _ExchangeWriter:
         if piece(again[2], again[3], pad, self._framing) == (event.kind, event.raw):
             return written
         word = "raw" if event.kind == "frame" else event.kind
-        return line(array(after, self._number, None, {word: content(event.raw)}, *([keys] if keys else [])))
+        return line(
+            array(after, self._number, None, {word: content(event.raw)}, *([keys] if keys else []))
+        )
 
     def _step(self, event: Event, after: Written) -> bytes:
         more = self._keys(event)
@@ -255,12 +307,21 @@ def usual_step(kind: str, sums: Sums) -> Mapping[str, Any]:
     return sums.usual_end() if kind == "end" else _USUAL.get(kind, {})
 
 
-_FRAMINGS: Mapping[Form, WireFraming] = {"line": NDJSON, "binary": AWS_EVENT_STREAM, "array": JSON_ARRAY}
-_FORMS: dict[str, Form] = {MESSAGES.name: "message", **{each.name: form for form, each in _FRAMINGS.items()}}
+_FRAMINGS: Mapping[Form, WireFraming] = {
+    "line": NDJSON,
+    "binary": AWS_EVENT_STREAM,
+    "array": JSON_ARRAY,
+}
+_FORMS: dict[str, Form] = {
+    MESSAGES.name: "message",
+    **{each.name: form for form, each in _FRAMINGS.items()},
+}
 
 
 def usual_keys(exchange: Exchange, form: Form, kind: str, raw: bytes) -> Keys:
-    """Return the columns that follow from the bytes of an event; `form` is that of the frames of its exchange."""
+    """Return the columns that follow from the bytes of an event; `form` is that of the frames of
+    its exchange.
+    """
     if kind == "control":
         return Keys(type=msgspec.json.decode(raw, type=ControlRecord).opcode)
     if kind == "sent" or (kind == "frame" and form == "message"):

@@ -1,19 +1,23 @@
-"""Transcripts: what coding agents write down of their own sessions, as exchanges that are derived from it.
+"""Transcripts: what coding agents write down of their own sessions, as exchanges that are derived
+from it.
 
-A transcript has the answers of a model, what was said to it, tokens, and the times at which lines were written. It has
-no byte that was sent and no time of one.
+A transcript has the answers of a model, what was said to it, tokens, and the times at which lines
+were written. It has no byte that was sent and no time of one.
 
 Must not know: the database, what the log has already, other files.
 
 Rules of these files:
 
-* A response is a document in its API's own form, made of the blocks that the agent kept. A request has what is new in
-  it, and the id of the response that it follows where the transcript has one: histories are not repeated.
-* An exchange begins when the last line that it answers was written, and its response came when its own last line was.
-  No other time is made up, and none of them is a latency: the columns of those are `NULL`.
-* The id of an exchange follows, but for its time, from that of its response: a file that is read again, or another one
-  with a copy of the same lines, adds nothing.
-* A response that an agent may still be writing is left for the next import: what the log has once does not change.
+* A response is a document in its API's own form, made of the blocks that the agent kept. A request
+  has what is new in it, and the id of the response that it follows where the transcript has one:
+  histories are not repeated.
+* An exchange begins when the last line that it answers was written, and its response came when its
+  own last line was. No other time is made up, and none of them is a latency: the columns of those
+  are `NULL`.
+* The id of an exchange follows, but for its time, from that of its response: a file that is read
+  again, or another one with a copy of the same lines, adds nothing.
+* A response that an agent may still be writing is left for the next import: what the log has once
+  does not change.
 * A line that cannot be read is named, and the others are read.
 """
 
@@ -24,18 +28,26 @@ from hashlib import sha256
 from typing import BinaryIO, ClassVar, NamedTuple
 
 from recorder.cassettes import Names
-from recorder.cassettes.calls import ImportedCall, ImportedFile, check_values, header_list, json_bytes
+from recorder.cassettes.calls import (
+    ImportedCall,
+    ImportedFile,
+    check_values,
+    header_list,
+    json_bytes,
+)
 from recorder.errors import RecorderError
 from recorder.model.events import TRANSCRIPT, ResponseHead, Session
 from recorder.model.ids import uuid7, without_time
 from recorder.wire.dialects.json_values import Object, decoded_or_none
 
 LINE_LIMIT = 64 * 2**20
-"""Bytes of a line: no API takes a request of over 32 MB, and escapes make a text at most twice as long in JSON."""
+"""Bytes of a line: no API takes a request of over 32 MB, and escapes make a text at most twice as
+long in JSON.
+"""
 
 REST_S = 60
-"""How long a file must not have changed until its last response is taken as it is, if nothing in it says that it has
-ended: agents write a line when a block has ended, and few blocks take as long."""
+"""How long a file must not have changed until its last response is taken as it is, if nothing in it
+says that it has ended: agents write a line when a block has ended, and few blocks take as long."""
 
 JSON = "application/json"
 
@@ -57,7 +69,8 @@ class DerivedResponse(NamedTuple):
     target: str  # of the API whose document the response is
     request: Object
     response: Object
-    headers: Mapping[str, str]  # those that the agent sends, as far as the transcript knows their values
+    # those that the agent sends, as far as the transcript knows their values
+    headers: Mapping[str, str]
     response_headers: Mapping[str, str] = {}
     upstream: str | None = None  # where it is not the usual one of the API
     is_settled: bool = True  # whether nothing will be added to it
@@ -70,7 +83,9 @@ class Transcript(ImportedFile):
     agent: ClassVar[str]
 
     def __init__(self, file: BinaryIO) -> None:
-        """Raises `RecorderError` if the file cannot be read at all; lines that cannot be read are in `skipped`."""
+        """Raises `RecorderError` if the file cannot be read at all; lines that cannot be read are
+        in `skipped`.
+        """
         self.skipped: list[SkippedLine] = []
         self.name = ""
         self._unsettled: set[str | None] = set()  # ids of calls
@@ -96,7 +111,9 @@ class Transcript(ImportedFile):
             target=derived.target,
             headers=header_list({"content-type": JSON, **derived.headers}),
             body=json_bytes(derived.request),
-            response=ResponseHead(200, "OK", header_list({"content-type": JSON, **derived.response_headers})),
+            response=ResponseHead(
+                200, "OK", header_list({"content-type": JSON, **derived.response_headers})
+            ),
             pieces=[(ended_ns, json_bytes(derived.response))],
             started_ns=derived.began_ns,
             head_ns=ended_ns,
@@ -134,8 +151,8 @@ class Transcript(ImportedFile):
         return self._leave(self._unsettled)
 
     def leave_known(self, ids: Container[str], response_ids: Container[str]) -> int:
-        """Leave out exchanges that the log has, by their ids without the time or those of their responses, and return
-        their number.
+        """Leave out exchanges that the log has, by their ids without the time or those of their
+        responses, and return their number.
         """
         known: set[str | None] = set()
         for id, response_id in self._response_ids.items():
@@ -151,7 +168,10 @@ class Transcript(ImportedFile):
     # -- lines
 
     def _lines(self, file: BinaryIO) -> Iterator[tuple[int, Object]]:
-        """Yield the lines that are JSON objects, with their numbers. Half a line at the end is still being written."""
+        """Yield the lines that are JSON objects, with their numbers.
+
+        Half a line at the end is still being written.
+        """
         file.seek(0)
         number = 0
         while line := file.readline(LINE_LIMIT + 1):

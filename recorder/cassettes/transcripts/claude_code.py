@@ -1,10 +1,12 @@
-"""Claude Code: `~/.claude/projects/<project>/<session>.jsonl`, and a file for each sub-agent below it.
+"""Claude Code: `~/.claude/projects/<project>/<session>.jsonl`, and a file for each sub-agent below
+it.
 
-A line of `type` `user` or `assistant` is a message of the conversation. An answer of the model has a line for each of
-its blocks, each with the id of the message, that of the request and the usage of the whole answer: it counts once, by
-both ids. Lines of tools may stand between them. Newer versions write down, as `api-request`, when a request was sent
-and with which parameters. Sub-agents have an `agentId`; in older versions they were in the file of their session, and
-known by `isSidechain` and the line that their conversation began with.
+A line of `type` `user` or `assistant` is a message of the conversation. An answer of the model has
+a line for each of its blocks, each with the id of the message, that of the request and the usage of
+the whole answer: it counts once, by both ids. Lines of tools may stand between them. Newer versions
+write down, as `api-request`, when a request was sent and with which parameters. Sub-agents have an
+`agentId`; in older versions they were in the file of their session, and known by `isSidechain` and
+the line that their conversation began with.
 """
 
 from __future__ import annotations
@@ -19,7 +21,8 @@ from recorder.cassettes.transcripts import DerivedResponse, Transcript
 from recorder.wire.dialects.json_values import Object, array, object_, text
 
 SYNTHETIC = "<synthetic>"
-"""The model of messages that Claude Code writes itself: that a request failed, or was interrupted."""
+"""The model of messages that Claude Code writes itself: that a request failed, or was interrupted.
+"""
 
 _OWN_PARAMETERS = frozenset({"betas"})  # of a request as it is written down: they were in a header
 
@@ -40,9 +43,15 @@ class _Answer(msgspec.Struct):
 
     @property
     def is_settled(self) -> bool:
-        """Return whether it has ended: a line of the same conversation follows, or what it ended with is there."""
+        """Return whether it has ended: a line of the same conversation follows, or what it ended
+        with is there.
+        """
         last = object_(self.message["content"][-1]).get("type") if self.message["content"] else None
-        is_over = self.message.get("stop_reason") is not None and last not in (None, "thinking", "redacted_thinking")
+        is_over = self.message.get("stop_reason") is not None and last not in (
+            None,
+            "thinking",
+            "redacted_thinking",
+        )
         return self.is_followed or is_over
 
     def derived(self) -> DerivedResponse:
@@ -90,14 +99,19 @@ class _Reading:
     def __init__(self) -> None:
         self.answers: dict[str, _Answer] = {}
         self._threads: dict[str, _Thread] = {}
-        self._sent: dict[str, tuple[int, Object]] = {}  # by the id of a request: when, and its parameters
-        self._places: dict[str, tuple[str, str | None]] = {}  # by the id of a line: its thread, the answer up to there
+        # by the id of a request: when, and its parameters
+        self._sent: dict[str, tuple[int, Object]] = {}
+        # by the id of a line: its thread, the answer up to there
+        self._places: dict[str, tuple[str, str | None]] = {}
 
     def add(self, line: Object) -> None:
         """Read a line. Raises `ValueError` if it has no time."""
         kind, uuid, message = line.get("type"), text(line, "uuid"), object_(line.get("message"))
         if kind == "api-request":
-            self._sent[text(line, "id") or ""] = nanoseconds(line.get("timestamp")), object_(line.get("params"))
+            self._sent[text(line, "id") or ""] = (
+                nanoseconds(line.get("timestamp")),
+                object_(line.get("params")),
+            )
         if uuid is None or uuid in self._places:
             return  # not of the conversation, or a copy of a line
         parent_thread, answered = self._places.get(text(line, "parentUuid") or "", (None, None))
@@ -117,7 +131,10 @@ class _Reading:
 
     def _answer(self, line: Object, message: Object, thread: str, previous: str | None) -> str:
         """Add a line to its answer, and return the id of that."""
-        at_ns, state = nanoseconds(line.get("timestamp")), self._threads.setdefault(thread, _Thread())
+        at_ns, state = (
+            nanoseconds(line.get("timestamp")),
+            self._threads.setdefault(thread, _Thread()),
+        )
         request_id = text(line, "requestId") or ""
         id = text(message, "id") or text(line, "uuid") or ""
         key = f"{id}:{request_id}"
@@ -157,7 +174,9 @@ class _Reading:
 
 
 def _headers(line: Object, thread: str) -> dict[str, str]:
-    """Return the headers by which Claude Code says which session and which sub-agent a request is of."""
+    """Return the headers by which Claude Code says which session and which sub-agent a request is
+    of.
+    """
     headers = {"user-agent": f"claude-cli/{text(line, 'version') or ''}".rstrip("/")}
     if session_id := text(line, "sessionId"):
         headers["x-claude-code-session-id"] = session_id

@@ -1,11 +1,14 @@
-"""Codex: `~/.codex/sessions/<year>/<month>/<day>/rollout-….jsonl`, a file for each thread, those of sub-agents too.
+"""Codex: `~/.codex/sessions/<year>/<month>/<day>/rollout-….jsonl`, a file for each thread, those of
+sub-agents too.
 
-A `response_item` is an item of the Responses API: what the model said, or what it is told next. A response ends with
-its usage: `token_usage_record`, which has its id, or in older versions `token_count`, which is repeated when only
-limits have changed. Newer versions write both, one after the other. A turn that was broken off has no usage.
+A `response_item` is an item of the Responses API: what the model said, or what it is told next. A
+response ends with its usage: `token_usage_record`, which has its id, or in older versions
+`token_count`, which is repeated when only limits have changed. Newer versions write both, one after
+the other. A turn that was broken off has no usage.
 
-The file of a thread that was forked from another one, as sub-agents may be, can begin with a copy of the history of
-that, in some versions with new times. A turn of it has an older id than the thread: both are UUIDs of version 7.
+The file of a thread that was forked from another one, as sub-agents may be, can begin with a copy
+of the history of that, in some versions with new times. A turn of it has an older id than the
+thread: both are UUIDs of version 7.
 """
 
 from __future__ import annotations
@@ -34,7 +37,9 @@ _TIMED = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{
 """Ids which are in the order of their times."""
 
 _COPYING_NS = 10**9
-"""How long a copy of a history takes, in versions whose turns have no such ids: the first second is taken for it."""
+"""How long a copy of a history takes, in versions whose turns have no such ids: the first second is
+taken for it.
+"""
 
 
 class _Response(msgspec.Struct):
@@ -74,7 +79,8 @@ class _Reading:
         self._meta: Object = {}
         self._thread = ""
         self._began_ns = 0
-        self._is_copy = False  # whether the lines are those of the thread from which this one was forked
+        # whether the lines are those of the thread from which this one was forked
+        self._is_copy = False
         self._turn: Object = {}
         self._open = _Response()
         self._previous_id: str | None = None
@@ -109,7 +115,9 @@ class _Reading:
             self.end(None, {})
 
     def _began(self, meta: Object, at_ns: int) -> None:
-        """Take what is said of the thread first; that of the one from which it was forked may follow."""
+        """Take what is said of the thread first; that of the one from which it was forked may
+        follow.
+        """
         if self._meta:
             self._is_copy = meta.get("id") != self._thread
             return
@@ -184,7 +192,11 @@ class _Reading:
         return {**body, "input": state.asked}
 
     def _response(self, state: _Response, id: str | None, usage: Object) -> dict[str, Any]:
-        document: dict[str, Any] = {"object": "response", "model": self._turn.get("model"), "output": state.output}
+        document: dict[str, Any] = {
+            "object": "response",
+            "model": self._turn.get("model"),
+            "output": state.output,
+        }
         if id is not None:
             document["id"] = id
         if not usage:
@@ -194,13 +206,20 @@ class _Reading:
     def _headers(self, thread: str) -> dict[str, str]:
         """Return the headers by which Codex says which session and which thread a request is of."""
         originator = text(self._meta, "originator") or "codex"
-        metadata = {"thread_id": thread, "turn_id": self._turn.get("turn_id"), "thread_source": "user"}
+        metadata = {
+            "thread_id": thread,
+            "turn_id": self._turn.get("turn_id"),
+            "thread_source": "user",
+        }
         headers = {"session-id": self.session_id, "thread-id": thread, "originator": originator}
         if parent := text(self._meta, "parent_thread_id") or _spawned_by(self._meta):
             headers["x-codex-parent-thread-id"] = parent
             metadata["thread_source"] = "subagent"
         headers["x-codex-turn-metadata"] = as_json(metadata)
-        return {**headers, "user-agent": f"{originator}/{text(self._meta, 'cli_version') or ''}".rstrip("/")}
+        return {
+            **headers,
+            "user-agent": f"{originator}/{text(self._meta, 'cli_version') or ''}".rstrip("/"),
+        }
 
 
 def _spawned_by(meta: Object) -> str | None:

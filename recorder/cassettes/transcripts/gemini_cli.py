@@ -1,9 +1,10 @@
-"""Gemini CLI: `~/.gemini/tmp/<project>/chats/session-….jsonl`, in older versions one JSON document `session-….json`.
+"""Gemini CLI: `~/.gemini/tmp/<project>/chats/session-….jsonl`, in older versions one JSON document
+`session-….json`.
 
-A message of `type` `gemini` is a response, and has `tokens` and, once they were run, `toolCalls` with their results. It
-may be written several times: the last one counts. `$set`, which repeats all of them when a session goes on, without
-tokens and with other times, is not read.
-Requests that the CLI makes besides, for its router and its summaries, are not in a transcript.
+A message of `type` `gemini` is a response, and has `tokens` and, once they were run, `toolCalls`
+with their results. It may be written several times: the last one counts. `$set`, which repeats all
+of them when a session goes on, without tokens and with other times, is not read. Requests that the
+CLI makes besides, for its router and its summaries, are not in a transcript.
 """
 
 from __future__ import annotations
@@ -17,7 +18,14 @@ from recorder.cassettes.calls import check_values, read_whole
 from recorder.cassettes.sse_jsonl.lines import nanoseconds
 from recorder.cassettes.transcripts import LINE_LIMIT, DerivedResponse, Transcript
 from recorder.errors import RecorderError
-from recorder.wire.dialects.json_values import Object, decoded_or_none, object_, objects, text, whole
+from recorder.wire.dialects.json_values import (
+    Object,
+    decoded_or_none,
+    object_,
+    objects,
+    text,
+    whole,
+)
 
 _TOKENS = {
     "promptTokenCount": "input",
@@ -64,9 +72,16 @@ class GeminiCli(Transcript):
 
 
 def _note(messages: dict[str, _Message], message: Object) -> None:
-    """Add a message; one of a model that has no tokens is a repetition. Raises `ValueError` if it has no time."""
+    """Add a message; one of a model that has no tokens is a repetition.
+
+    Raises `ValueError` if it has no time.
+    """
     id, kind = text(message, "id"), message.get("type")
-    if id is None or kind not in ("user", "gemini") or (kind == "gemini" and not object_(message.get("tokens"))):
+    if (
+        id is None
+        or kind not in ("user", "gemini")
+        or (kind == "gemini" and not object_(message.get("tokens")))
+    ):
         return
     if id in messages:
         messages[id].message = message
@@ -87,7 +102,9 @@ def _responses(session_id: str, messages: Iterable[_Message]) -> Iterator[Derive
 
 
 class _Asked(msgspec.Struct):
-    """What was said since the last response, the calls of that, and the results that stand with them."""
+    """What was said since the last response, the calls of that, and the results that stand with
+    them.
+    """
 
     contents: list[Object] = []
     at_ns: int | None = None
@@ -95,7 +112,9 @@ class _Asked(msgspec.Struct):
     results: list[Object] = []
 
     def request(self) -> Object:
-        """Return the body of a request. It has the calls whose results are in it: they are joined by their place.
+        """Return the body of a request.
+
+        It has the calls whose results are in it: they are joined by their place.
 
         Older versions have the results nowhere but with the calls.
         """
@@ -124,8 +143,14 @@ def _results(message: Object) -> list[Object]:
 
 def _response(session_id: str, given: _Message, asked: _Asked) -> DerivedResponse:
     message = given.message
-    model, tokens, calls = text(message, "model") or "", object_(message.get("tokens")), _calls(message)
-    parts: list[Object] = [{"text": _thought(each), "thought": True} for each in objects(message, "thoughts")]
+    model, tokens, calls = (
+        text(message, "model") or "",
+        object_(message.get("tokens")),
+        _calls(message),
+    )
+    parts: list[Object] = [
+        {"text": _thought(each), "thought": True} for each in objects(message, "thoughts")
+    ]
     parts += [*_parts(message.get("content")), *calls]
     usage = {name: whole(tokens, own) for name, own in _TOKENS.items()}
     return DerivedResponse(

@@ -1,12 +1,14 @@
 """opencode: `~/.local/share/opencode/opencode.db`, a database of SQLite with all of its sessions.
 
-In older versions `storage/` beside it, with a file for each of them: `session/PROJECT/SESSION.json`,
-`message/SESSION/MESSAGE.json` and `part/MESSAGE/PART.json`. Their names are the ids, in the order of their times.
+In older versions `storage/` beside it, with a file for each of them:
+`session/PROJECT/SESSION.json`, `message/SESSION/MESSAGE.json` and `part/MESSAGE/PART.json`. Their
+names are the ids, in the order of their times.
 
-A message of the assistant is a response: its parts are texts, reasoning and calls of tools with their results, and its
-tokens count input without what was cached, and output without reasoning. opencode speaks with any provider and does
-not keep in which format, so a response is a document of Chat Completions. A session with a `parent_id` is a sub-agent.
-A message without the time of its end is still being written, or was broken off without tokens.
+A message of the assistant is a response: its parts are texts, reasoning and calls of tools with
+their results, and its tokens count input without what was cached, and output without reasoning.
+opencode speaks with any provider and does not keep in which format, so a response is a document of
+Chat Completions. A session with a `parent_id` is a sub-agent. A message without the time of its end
+is still being written, or was broken off without tokens.
 """
 
 from __future__ import annotations
@@ -23,7 +25,14 @@ from typing import Any, BinaryIO, NamedTuple
 from recorder.cassettes.calls import ImportedCall
 from recorder.cassettes.transcripts import LINE_LIMIT, DerivedResponse, Transcript
 from recorder.errors import RecorderError
-from recorder.wire.dialects.json_values import Object, as_json, decoded_or_none, object_, text, whole
+from recorder.wire.dialects.json_values import (
+    Object,
+    as_json,
+    decoded_or_none,
+    object_,
+    text,
+    whole,
+)
 from recorder.wire.upstreams import KNOWN
 
 NS_IN_MS = 1_000_000
@@ -52,7 +61,10 @@ class _Message(NamedTuple):
 
 
 class OpenCode(Transcript):
-    """All sessions of opencode. Each of them, with its sub-agents, is a transcript of its own: see `parts`."""
+    """All sessions of opencode.
+
+    Each of them, with its sub-agents, is a transcript of its own: see `parts`.
+    """
 
     agent = "opencode"
 
@@ -100,18 +112,28 @@ def _in_database(path: Path) -> _Kept:
             sessions = {row[0]: _Session(*row) for row in connection.execute(_SESSIONS)}
             return sessions, list(_messages(connection))
     except sqlite3.Error as error:
-        raise RecorderError(f"it is not a database of opencode that can be read: {error}") from error
+        raise RecorderError(
+            f"it is not a database of opencode that can be read: {error}"
+        ) from error
 
 
 def _in_files(path: Path) -> _Kept:
-    """Return the session of a file with its messages, and those that it is a sub-agent of, if they are there."""
+    """Return the session of a file with its messages, and those that it is a sub-agent of, if they
+    are there.
+    """
     storage, sessions = path.parent.parent.parent, dict[str, _Session]()
     wanted: Path | None = path
     while wanted is not None and wanted.stem not in sessions:
         given = _document_in(wanted)
         parent_id = text(given, "parentID") or ""
-        sessions[wanted.stem] = _Session(wanted.stem, parent_id or None, text(given, "version") or "")
-        wanted = next(storage.glob(f"session/*/{parent_id}.json"), None) if _ID.fullmatch(parent_id) else None
+        sessions[wanted.stem] = _Session(
+            wanted.stem, parent_id or None, text(given, "version") or ""
+        )
+        wanted = (
+            next(storage.glob(f"session/*/{parent_id}.json"), None)
+            if _ID.fullmatch(parent_id)
+            else None
+        )
     messages = []
     for place in sorted(storage.glob(f"message/{path.stem}/*.json")):
         parts = [_document_in(part) for part in sorted(storage.glob(f"part/{place.stem}/*.json"))]
@@ -135,19 +157,29 @@ def _messages(connection: sqlite3.Connection) -> Iterator[_Message]:
 
 
 def _object(data: Any) -> Object:
-    return object_(decoded_or_none(data.encode("utf-8", "surrogatepass"))) if isinstance(data, str) else {}
+    return (
+        object_(decoded_or_none(data.encode("utf-8", "surrogatepass")))
+        if isinstance(data, str)
+        else {}
+    )
 
 
 def _root(id: str, sessions: Mapping[str, _Session]) -> str:
     """Return the session that began a session, or the one that began that, and so on."""
     seen = {id}
-    while (session := sessions.get(id)) is not None and session.parent_id and session.parent_id not in seen:
+    while (
+        (session := sessions.get(id)) is not None
+        and session.parent_id
+        and session.parent_id not in seen
+    ):
         id = session.parent_id
         seen.add(id)
     return id
 
 
-def _responses(session: _Session, root: str, messages: Iterable[_Message]) -> Iterator[DerivedResponse]:
+def _responses(
+    session: _Session, root: str, messages: Iterable[_Message]
+) -> Iterator[DerivedResponse]:
     """Yield the responses of a session, each with what was said since the one before."""
     asked: list[Object] = []
     for message in messages:
@@ -191,14 +223,23 @@ def _document(message: _Message, model: str) -> Object:
     if calls := [*_calls(message.parts)]:
         said["tool_calls"] = calls
     finish = text(message.data, "finish")
-    reason = None if finish is None else finish.replace("-", "_")  # `tool-calls` in the SDK that opencode is made of
+    # `tool-calls` in the SDK that opencode is made of
+    reason = None if finish is None else finish.replace("-", "_")
     choice = {"index": 0, "message": said, "finish_reason": reason}
     usage = _usage(object_(message.data.get("tokens")))
-    return {"id": message.id, "object": "chat.completion", "model": model, "choices": [choice], "usage": usage}
+    return {
+        "id": message.id,
+        "object": "chat.completion",
+        "model": model,
+        "choices": [choice],
+        "usage": usage,
+    }
 
 
 def _usage(tokens: Object) -> Object:
-    """Return counts as Chat Completions have them: what was cached and what was thought is a part of the others."""
+    """Return counts as Chat Completions have them: what was cached and what was thought is a part
+    of the others.
+    """
     read, written = whole(tokens, "cache", "read") or 0, whole(tokens, "cache", "write") or 0
     reasoning = whole(tokens, "reasoning") or 0
     prompt = (whole(tokens, "input") or 0) + read + written
@@ -231,7 +272,9 @@ def _calls(parts: Iterable[Object]) -> Iterator[Object]:
 
 
 def _results(parts: Sequence[Object]) -> list[Object]:
-    """Return the results of calls, after the calls themselves: an id like `call_0` is not enough to join them."""
+    """Return the results of calls, after the calls themselves: an id like `call_0` is not enough to
+    join them.
+    """
     results: list[Object] = []
     for id, _, state in _tools(parts):
         output = text(state, "output") or text(state, "error")
@@ -244,5 +287,7 @@ def _results(parts: Sequence[Object]) -> list[Object]:
 def _said_until_ms(parts: Iterable[Object], completed_ms: int) -> int:
     """Return when the last part had come: the message ends only when its tools have run."""
     times = [whole(state, "time", "start") for _, _, state in _tools(parts)]
-    times += [whole(part, "time", "end") for part in parts if part.get("type") in ("text", "reasoning")]
+    times += [
+        whole(part, "time", "end") for part in parts if part.get("type") in ("text", "reasoning")
+    ]
     return max((time for time in times if time is not None), default=completed_ms)

@@ -1,13 +1,14 @@
-"""Cassettes of VCR, read: what vcrpy and pytest-recording write, as YAML or JSON, and Ruby's VCR, which came first, and
-Betamax, whose JSON has the form of Ruby's.
+"""Cassettes of VCR, read: what vcrpy and pytest-recording write, as YAML or JSON, and Ruby's VCR,
+which came first, and Betamax, whose JSON has the form of Ruby's.
 
-Each interaction becomes an exchange, in their order. VCR knows no times: one exchange follows the other, and the last
-ends now; but where `recorded_at` says when, an exchange began then.
+Each interaction becomes an exchange, in their order. VCR knows no times: one exchange follows the
+other, and the last ends now; but where `recorded_at` says when, an exchange began then.
 
-Interactions of VCR, and of what has their form, as exchanges: a request, a response, and no time of an event.
+Interactions of VCR, and of what has their form, as exchanges: a request, a response, and no time of
+an event.
 
-The times of the events are made up, one every 10 ms. Bodies are stored as they were sent, or decoded although their
-headers still name the coding.
+The times of the events are made up, one every 10 ms. Bodies are stored as they were sent, or
+decoded although their headers still name the coding.
 """
 
 from __future__ import annotations
@@ -88,7 +89,8 @@ class _DecodedMessage(NamedTuple):
 def calls(
     given: Iterable[tuple[int, VcrInteraction]], program: str, budget: BodyBudget
 ) -> Iterator[tuple[int | None, ImportedCall]]:
-    """Yield numbered interactions as calls, each with the time at which it began, if that was stored.
+    """Yield numbered interactions as calls, each with the time at which it began, if that was
+    stored.
 
     Raise `RecorderError`, which names the program.
     """
@@ -107,7 +109,9 @@ def _call(each: VcrInteraction, left: int) -> ImportedCall:
     response = _message(each.response.headers, each.response.body, left)
     pieces = list(_pieces(response))
     # A body that is empty is a text in the file.
-    lacks_body = each.response.body in (None, VcrBody()) and status.code not in BODILESS and method != "HEAD"
+    lacks_body = (
+        each.response.body in (None, VcrBody()) and status.code not in BODILESS and method != "HEAD"
+    )
     return ImportedCall(
         method=method,
         target=target_of(each.request.uri),
@@ -128,7 +132,10 @@ def missing_host(uri: str, headers: Iterable[Header]) -> list[Header]:
 
 
 def _message(given: VcrHeaders | None, body: str | VcrBody | None, left: int) -> _DecodedMessage:
-    """Return headers and body; the coding is undone and forgotten if that is possible. Raises `ValueError`."""
+    """Return headers and body; the coding is undone and forgotten if that is possible.
+
+    Raises `ValueError`.
+    """
     headers = vcr_headers(given)
     data, is_coded = _decoded(header(headers, "content-encoding"), _body(body), left)
     return _DecodedMessage(true_headers(headers, is_coded=is_coded), data)
@@ -144,9 +151,11 @@ def vcr_headers(given: VcrHeaders | None) -> list[Header]:
 
 
 def _decoded(coding: str, data: bytes, left: int) -> tuple[bytes, bool]:
-    """Return a body, and whether it is still in its coding, cut or huge, as a recorder reports a received one.
+    """Return a body, and whether it is still in its coding, cut or huge, as a recorder reports a
+    received one.
 
-    What gives nothing, or is text, was never in it: the tools keep the header of a coding that they have undone.
+    What gives nothing, or is text, was never in it: the tools keep the header of a coding that they
+    have undone.
     """
     decoder, pieces = Decoder(coding), list[bytes]()
     try:
@@ -199,7 +208,9 @@ def _pieces(response: _DecodedMessage) -> Iterator[tuple[int, bytes]]:
 
 
 def _framing(response: _DecodedMessage) -> Framing | None:
-    """Return the framing of a response, by its content type; if that was filtered away, by its look."""
+    """Return the framing of a response, by its content type; if that was filtered away, by its
+    look.
+    """
     if content_type := header(response.headers, "content-type"):
         return framing_of(content_type)
     return SSE if looks_like_stream(response.body[:BLOCK_BYTES]) else None
@@ -216,7 +227,8 @@ _T = TypeVar("_T")
 class _Document(msgspec.Struct, Generic[_T], frozen=True):
     version: int = VERSION
     interactions: tuple[_T, ...] | None = None
-    of_ruby: tuple[_T, ...] | None = msgspec.field(name="http_interactions", default=None)  # and of Betamax
+    # and of Betamax
+    of_ruby: tuple[_T, ...] | None = msgspec.field(name="http_interactions", default=None)
 
 
 class Vcr(ImportedFile):
@@ -233,7 +245,9 @@ class Vcr(ImportedFile):
         began_ns = names.now_ns() - sum(call.end_ns for _, call in self._found)
         self._calls = []
         for started_ns, call in self._found:
-            self._calls.append(call._replace(started_ns=began_ns if started_ns is None else started_ns))
+            self._calls.append(
+                call._replace(started_ns=began_ns if started_ns is None else started_ns)
+            )
             began_ns += call.end_ns
         yield from super().entries(session, names)
 
@@ -266,6 +280,8 @@ def _document(data: bytes) -> _Document[Any]:
     with refusing("it is not YAML that can be read"):
         given = read_yaml(data)
     if isinstance(given, list):
-        raise RecorderError("it is a list: if vcrpy before 1.0 wrote it, migrate it with `python -m vcr.migration`")
+        raise RecorderError(
+            "it is a list: if vcrpy before 1.0 wrote it, migrate it with `python -m vcr.migration`"
+        )
     with refusing(NOT_VCR):
         return msgspec.convert(given, _Document[Any], strict=False)

@@ -1,8 +1,8 @@
 """Recorded exchanges as a cassette of vcrpy, YAML; `recorder.cassettes.vcr.reader` reads it. Pure.
 
-Written as vcrpy writes it, and for people: a body of several lines is written line by line. No byte of a body is lost,
-whatever a reader of YAML makes of line ends: carriage returns and invisible characters are escaped. Times, reads, and
-how an exchange broke off have no place in it.
+Written as vcrpy writes it, and for people: a body of several lines is written line by line. No byte
+of a body is lost, whatever a reader of YAML makes of line ends: carriage returns and invisible
+characters are escaped. Times, reads, and how an exchange broke off have no place in it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ CLOSING = b"version: 1\n"
 KEY_LIMIT = 100  # characters: YAML looks no further than 1024 bytes for the colon of a key
 
 _PLAIN = re.compile(
-    r"(?!(?:y|n|yes|no|on|off|true|false|null)\Z)[a-z](?:[a-z0-9_./+=?&%-]|:(?=[a-z0-9/]))*", re.IGNORECASE | re.ASCII
+    r"(?!(?:y|n|yes|no|on|off|true|false|null)\Z)[a-z](?:[a-z0-9_./+=?&%-]|:(?=[a-z0-9/]))*",
+    re.IGNORECASE | re.ASCII,
 )
 _SEEN = (
     " -~\u00a0-\u061b\u061d-\u200d\u2010-\u2027\u202f-\u2065\u206a-\ud7ff\ue000-\ufefe\uff00-\ufffd"
@@ -35,7 +36,10 @@ _SHORT = {"\n": r"\n", "\r": r"\r", "\t": r"\t", '"': r"\"", "\\": r"\\"}
 
 
 def interaction(each: Recording, *, was_imported: bool = False) -> bytes:
-    """Return the YAML of an exchange. Raises `ValueError` if it has no response, of which VCR knows nothing."""
+    """Return the YAML of an exchange.
+
+    Raises `ValueError` if it has no response, of which VCR knows nothing.
+    """
     if each.response is None:
         raise ValueError(f"exchange {each.exchange.exchange_id} has no response")
     each = as_http(each)
@@ -53,8 +57,8 @@ def interaction(each: Recording, *, was_imported: bool = False) -> bytes:
 
 
 def inexpressible(each: Recording) -> str | None:
-    """Return what a cassette of VCR cannot express of an exchange, as the rest of a sentence; `None` if nothing is
-    lost."""
+    """Return what a cassette of VCR cannot express of an exchange, as the rest of a sentence;
+    `None` if nothing is lost."""
     if is_connection(each):
         return "is a WebSocket connection, and VCR knows none: only its turns are written"
     if each.response is None:
@@ -73,7 +77,10 @@ def _headers(given: Iterable[Header]) -> str:
         values.setdefault(name.lower(), (name, []))[1].append(value)
     if not values:
         return " {}\n"
-    lines = [_key(name, 6) + "".join(f"      - {_text(value, 8)}" for value in each) for name, each in values.values()]
+    lines = [
+        _key(name, 6) + "".join(f"      - {_text(value, 8)}" for value in each)
+        for name, each in values.values()
+    ]
     return "\n" + "".join(lines)
 
 
@@ -93,7 +100,9 @@ def _content(data: bytes, indent: int) -> str:
 
 
 def _text(text: str, indent: int) -> str:
-    """Return a scalar and the end of its line, in the form that is easiest to read; `indent` is of further lines."""
+    """Return a scalar and the end of its line, in the form that is easiest to read; `indent` is of
+    further lines.
+    """
     if _PLAIN.fullmatch(text):
         return f"{text}\n"
     if _LINE.fullmatch(text):
@@ -110,7 +119,9 @@ def _literal(text: str, indent: int) -> str:
 
 
 def _quoted(text: str, indent: int) -> str:
-    """Return a text in quotes with escapes; each of its lines on a separate line, joined by a backslash."""
+    """Return a text in quotes with escapes; each of its lines on a separate line, joined by a
+    backslash.
+    """
     lines = [_ESCAPED.sub(_escape, line) for line in re.split(r"(?<=\n)", text)]
     joined = f"\\\n{' ' * indent}".join(re.sub("^ ", r"\\ ", line) for line in lines)
     return f'"{joined}"\n'

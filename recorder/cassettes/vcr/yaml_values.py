@@ -1,16 +1,19 @@
-"""YAML as plain values: mappings, lists, text and null. Pure; no object is ever created, whatever tag a value has.
+"""YAML as plain values: mappings, lists, text and null. Pure; no object is ever created, whatever
+tag a value has.
 
-A scalar is its text, also where YAML would guess a number or a date. The bytes of `!!binary` are text, too: those that
-are not UTF-8 as surrogates, which no YAML can hold otherwise. `as_bytes` gives all of them back. With `is_typed` a
-plain scalar that is a number or a boolean of JSON has its value: for bodies that are stored as values.
+A scalar is its text, also where YAML would guess a number or a date. The bytes of `!!binary` are
+text, too: those that are not UTF-8 as surrogates, which no YAML can hold otherwise. `as_bytes`
+gives all of them back. With `is_typed` a plain scalar that is a number or a boolean of JSON has its
+value: for bodies that are stored as values.
 
-An alias counts as the node that it repeats, so that a short file cannot expand to a long one; an alias of a node that
-contains it is an error.
+An alias counts as the node that it repeats, so that a short file cannot expand to a long one; an
+alias of a node that contains it is an error.
 
-Values are built from the parser's events: libyaml parses, and a document over a bound is refused in the middle, before
-more is built of it. PyYAML's `CBaseLoader` builds a node for each value first, and here the bounds would have to be
-checked on those. With many small values that takes about four times as long (1,000 interactions with 30 headers each:
-1.4 s for 0.4 s) and more memory; with few large bodies it is as fast.
+Values are built from the parser's events: libyaml parses, and a document over a bound is refused in
+the middle, before more is built of it. PyYAML's `CBaseLoader` builds a node for each value first,
+and here the bounds would have to be checked on those. With many small values that takes about four
+times as long (1,000 interactions with 30 headers each: 1.4 s for 0.4 s) and more memory; with few
+large bodies it is as fast.
 """
 
 from __future__ import annotations
@@ -23,8 +26,10 @@ from typing import Any, NamedTuple
 
 import yaml
 
-YAML_LIMIT = 64 * 2**20  # bytes: half a second with libyaml, half a minute without, and several times that in memory
-VALUES_LIMIT = 10**6  # ten thousand interactions with thirty headers; each costs 2 µs, and 100 bytes of memory
+# bytes: half a second with libyaml, half a minute without, and several times that in memory
+YAML_LIMIT = 64 * 2**20
+# ten thousand interactions with thirty headers; each costs 2 µs, and 100 bytes of memory
+VALUES_LIMIT = 10**6
 TAGS_LIMIT = 1000  # declared: libyaml compares each with all before it
 DEPTH_LIMIT = 100  # a cassette has 8, and what others keep beside it has its own
 
@@ -40,8 +45,15 @@ _JSON_NUMBER = re.compile(
 )  # of a double's range
 _TAGS = _BINARY | {
     "!",
-    *(f"{_STANDARD}{name}" for name in ("str", "null", "int", "float", "bool", "timestamp", "map", "seq")),
-    *(f"{_STANDARD}python/{name}" for name in ("str", "unicode", "tuple", "object/new:_io.BytesIO")),  # of vcrpy
+    *(
+        f"{_STANDARD}{name}"
+        for name in ("str", "null", "int", "float", "bool", "timestamp", "map", "seq")
+    ),
+    # of vcrpy
+    *(
+        f"{_STANDARD}python/{name}"
+        for name in ("str", "unicode", "tuple", "object/new:_io.BytesIO")
+    ),
 }
 
 
@@ -59,7 +71,10 @@ def read_yaml(data: bytes, *, is_typed: bool = False) -> Any:
 
 
 def as_bytes(text: str) -> bytes:
-    """Encode a text with its surrogates. Raises `ValueError` for half an emoji, which is not text."""
+    """Encode a text with its surrogates.
+
+    Raises `ValueError` for half an emoji, which is not text.
+    """
     return text.encode("utf-8", "surrogateescape")
 
 
@@ -85,7 +100,9 @@ class _Size(NamedTuple):
 class _Open:
     """A list or mapping whose end has not come yet."""
 
-    def __init__(self, value: list[Any] | dict[str, Any], anchor: str | None, before: _Size) -> None:
+    def __init__(
+        self, value: list[Any] | dict[str, Any], anchor: str | None, before: _Size
+    ) -> None:
         self.value, self.anchor, self.before = value, anchor, before
         self._key: str | None = None
 
@@ -154,7 +171,9 @@ class _Reader:
 
     def _put(self, value: Any, anchor: str | None, before: _Size) -> None:
         if anchor is not None:
-            size = _Size(self._size.values - before.values, self._size.characters - before.characters)
+            size = _Size(
+                self._size.values - before.values, self._size.characters - before.characters
+            )
             self._anchors[anchor] = value, size
         if self._open:
             self._open[-1].put(value)
@@ -166,7 +185,9 @@ def _scalar(event: yaml.ScalarEvent) -> str | None:
     _check_tag(event.tag)
     if event.tag in _BINARY:
         return _text_of_base64(event.value)
-    is_null = event.tag == _NULL or (event.tag is None and not event.style and event.value in _PLAIN_NULLS)
+    is_null = event.tag == _NULL or (
+        event.tag is None and not event.style and event.value in _PLAIN_NULLS
+    )
     return None if is_null else event.value
 
 
@@ -186,7 +207,9 @@ def _typed_scalar(event: yaml.ScalarEvent) -> str | float | bool | None:
 
 def _check_tag(tag: str | None) -> None:
     if tag is not None and tag not in _TAGS:
-        raise ValueError(f"the tag {tag[:80]} is not read, because a cassette is data and no program")
+        raise ValueError(
+            f"the tag {tag[:80]} is not read, because a cassette is data and no program"
+        )
 
 
 def _text_of_base64(written: str) -> str:

@@ -1,11 +1,13 @@
-"""The answer to a call of a tool: JSON that fits into the context of a model, and remarks about what is not in it.
+"""The answer to a call of a tool: JSON that fits into the context of a model, and remarks about
+what is not in it.
 
 Rules of this file:
 
-* The JSON is that of the `--json` form of the command. Rows are added until it is full; a first row always fits,
-  because it is cut until it does.
+* The JSON is that of the `--json` form of the command. Rows are added until it is full; a first row
+  always fits, because it is cut until it does.
 * Whatever is cut is counted, and the remarks, which are not a recorded text, say how to ask for it.
-* Recorded text cannot take over a terminal that shows an answer: what `safe_text` would change is escaped in the JSON.
+* Recorded text cannot take over a terminal that shows an answer: what `safe_text` would change is
+  escaped in the JSON.
 """
 
 from __future__ import annotations
@@ -29,14 +31,22 @@ class Answer(NamedTuple):
 
 
 class _Bounds(NamedTuple):
-    """How much of a value is kept: characters of a text, entries of a list or an object, and levels of them."""
+    """How much of a value is kept: characters of a text, entries of a list or an object, and levels
+    of them.
+    """
 
     text: int
     entries: int | None = None
     depth: int = 100  # a parser of JSON refuses more sooner or later
 
 
-_NARROWER = (_Bounds(400, 60, 20), _Bounds(120, 30, 12), _Bounds(60, 12, 8), _Bounds(40, 6, 6), _Bounds(20, 2, 3))
+_NARROWER = (
+    _Bounds(400, 60, 20),
+    _Bounds(120, 30, 12),
+    _Bounds(60, 12, 8),
+    _Bounds(40, 6, 6),
+    _Bounds(20, 2, 3),
+)
 """What a row is cut to that does not fit alone: the last leaves a few kilobytes of any."""
 
 
@@ -55,7 +65,9 @@ class Page:
         return len(self._rows)
 
     def head(self, header: Mapping[str, Any]) -> None:
-        """Set the other members of the object, before there are rows; they take at most a third of the answer."""
+        """Set the other members of the object, before there are rows; they take at most a third of
+        the answer.
+        """
         self._header = self._fitted(header, self._limit_chars // 3)
         self._size_chars = len(self._encoded())
 
@@ -80,12 +92,18 @@ class Page:
 
     def answer(self) -> Answer:
         """Return the answer with all that was added."""
-        return Answer(self._encoded(), "\n".join(map(safe_text, [*self._remarks, *self._cuts.remarks()])))
+        return Answer(
+            self._encoded(), "\n".join(map(safe_text, [*self._remarks, *self._cuts.remarks()]))
+        )
 
     def _fitted(self, row: Any, left_chars: int) -> Any:
         """Return a value that is cut until it fits."""
         value = msgspec.to_builtins(row)
-        for bounds in (self._bounds, *(each for each in _NARROWER if each.text < self._bounds.text), _NARROWER[-1]):
+        for bounds in (
+            self._bounds,
+            *(each for each in _NARROWER if each.text < self._bounds.text),
+            _NARROWER[-1],
+        ):
             cuts = _Cuts()
             kept = cuts.cut(value, bounds)
             if len(_encoded(kept)) <= left_chars:
@@ -94,7 +112,9 @@ class Page:
         return kept
 
     def _encoded(self) -> str:
-        return _encoded(self._rows if self._name is None else {**self._header, self._name: self._rows})
+        return _encoded(
+            self._rows if self._name is None else {**self._header, self._name: self._rows}
+        )
 
 
 class _Cuts:
@@ -115,7 +135,9 @@ class _Cuts:
             found.append(f"{cut}: max_text gives more, and `query` with substr(…) any part.")
         if self.entries:
             entries = f"{counted(self.entries, 'entry').replace('entrys', 'entries')} of lists and objects left out"
-            found.append(f"{entries}: `query` gives the parts of a value that is too large for an answer.")
+            found.append(
+                f"{entries}: `query` gives the parts of a value that is too large for an answer."
+            )
         return found
 
     def cut(self, value: Any, bounds: _Bounds) -> Any:
@@ -132,7 +154,9 @@ class _Cuts:
         self.entries += len(value) - kept
         if isinstance(value, dict):
             some = list(value.items())[:kept]
-            found = {self._text(str(name), bounds.text): self.cut(each, inner) for name, each in some}
+            found = {
+                self._text(str(name), bounds.text): self.cut(each, inner) for name, each in some
+            }
             return found if kept == len(value) else {**found, "…": f"{len(value) - kept} more"}
         rows = [self.cut(each, inner) for each in value[:kept]]
         return rows if kept == len(value) else [*rows, f"… {len(value) - kept} more"]
@@ -150,11 +174,15 @@ def plain_row(row: Mapping[str, Any]) -> dict[str, Any]:
     return {name: json_value(value) for name, value in row.items()}
 
 
-_UNSAFE = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\U000e0000-\U000e007f]")
+_UNSAFE = re.compile(
+    "[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\U000e0000-\U000e007f]"
+)
 
 
 def _encoded(value: Any) -> str:
-    """Return JSON in which nothing is raw that a terminal obeys, or that only a model sees (tags of Unicode)."""
+    """Return JSON in which nothing is raw that a terminal obeys, or that only a model sees (tags of
+    Unicode).
+    """
     return _UNSAFE.sub(_escaped, msgspec.json.encode(value).decode())
 
 

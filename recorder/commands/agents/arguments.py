@@ -1,7 +1,8 @@
-"""The arguments of the tools: their types, limits and descriptions, of which the JSON schemas are made.
+"""The arguments of the tools: their types, limits and descriptions, of which the JSON schemas are
+made.
 
-The descriptions are for a model that has seen nothing else of recorder. A limit is part of the type, so that a model
-reads it before it asks, and the message about a wrong value names it.
+The descriptions are for a model that has seen nothing else of recorder. A limit is part of the
+type, so that a model reads it before it asks, and the message about a wrong value names it.
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ Count = Annotated[int, Meta(ge=1)]
 Place = Annotated[int, Meta(ge=0)]
 Rows = Annotated[int, Meta(ge=1, le=1_000)]  # more do not fit into any answer
 
-Session = Annotated[Text, Meta(description="The session: its id, the beginning of one, its name, or `latest`.")]
+Session = Annotated[
+    Text, Meta(description="The session: its id, the beginning of one, its name, or `latest`.")
+]
 Side = Annotated[
     Text,
     Meta(
@@ -37,7 +40,11 @@ Exchange = Annotated[
 ]
 MaxText = Annotated[
     int,
-    Meta(ge=20, le=20_000, description="Texts longer than this are cut, and the answer says how much."),
+    Meta(
+        ge=20,
+        le=20_000,
+        description="Texts longer than this are cut, and the answer says how much.",
+    ),
 ]
 MAX_TEXT = 1_000  # characters: a paragraph, so that an answer has many rows and not one body
 
@@ -62,8 +69,8 @@ class SessionsArguments(Arguments, frozen=True):
     until: Text | UnsetType = UNSET
     "Only what began before then."
     query: Text | UnsetType = UNSET
-    """Only sessions with all these words in one prompt, message, piece of reasoning, or the arguments or the result of
-    one call; `wea*` is any word that begins with wea."""
+    """Only sessions with all these words in one prompt, message, piece of reasoning, or the
+    arguments or the result of one call; `wea*` is any word that begins with wea."""
     probes: bool = False
     "Only the sessions of probes, which belong to no conversation."
     after: Text | UnsetType = UNSET
@@ -78,13 +85,13 @@ class ShowArguments(Arguments, frozen=True):
     from_exchange: Count = 1
     "Begin with the exchange of this number."
     at: Text | UnsetType = UNSET
-    """The state at this moment: a time after the first request (350ms, 1.5s, 2m), or a share of the whole time
-    (50%)."""
+    """The state at this moment: a time after the first request (350ms, 1.5s, 2m), or a share of the
+    whole time (50%)."""
     at_event: Place | UnsetType = UNSET
     "The state after the event at this position of the one exchange."
     request: bool = False
-    """Show the requests instead, each with all that it continues: what the model was sent. Not together with `at` and
-    `at_event`."""
+    """Show the requests instead, each with all that it continues: what the model was sent. Not
+    together with `at` and `at_event`."""
     max_text: MaxText = MAX_TEXT
 
 

@@ -2,8 +2,8 @@
 
 Rules of this file:
 
-* A tool runs in a thread with an event loop of its own: reading a log and comparing recordings take seconds, in which
-  the server still answers.
+* A tool runs in a thread with an event loop of its own: reading a log and comparing recordings take
+  seconds, in which the server still answers.
 * Only errors of ours become the text of an answer; any other is an internal error of the protocol.
 * The server ends when stdin does; a statement that still computes is stopped.
 """
@@ -45,7 +45,9 @@ An answer is JSON, and fits into a context. A second text, if there is one, is f
 out, and the arguments that ask for it."""
 
 
-def _answered(call: AgentCall, tool: Tool, arguments: Mapping[str, Any] | None) -> types.CallToolResult:
+def _answered(
+    call: AgentCall, tool: Tool, arguments: Mapping[str, Any] | None
+) -> types.CallToolResult:
     """Run a tool to its end, in a thread."""
     try:
         answer = asyncio.run(tool.ask(call, arguments_from(arguments, tool.arguments)))
@@ -82,10 +84,15 @@ async def serve(url: URL, wait_s: float, limit_chars: int) -> None:
     ) -> types.ListToolsResult:
         return types.ListToolsResult(tools=[_described(tool) for tool in TOOLS.values()])
 
-    async def call_tool(_: ServerRequestContext[Any], params: types.CallToolRequestParams) -> types.CallToolResult:
+    async def call_tool(
+        _: ServerRequestContext[Any], params: types.CallToolRequestParams
+    ) -> types.CallToolResult:
         tool = TOOLS.get(params.name)
         if tool is None:
-            raise MCPError(types.INVALID_PARAMS, f"There is no tool {params.name!r}: there are {', '.join(TOOLS)}.")
+            raise MCPError(
+                types.INVALID_PARAMS,
+                f"There is no tool {params.name!r}: there are {', '.join(TOOLS)}.",
+            )
         call = AgentCall(url, wait_s, limit_chars)
         try:
             return await anyio.to_thread.run_sync(

@@ -3,8 +3,8 @@
 Rules of this file:
 
 * A tool gives what the command of its name gives with `--json`, as much as fits into an answer.
-* A name leads to a session of the log and never to a file: a text that a model has read must not choose what is read
-  from the disk.
+* A name leads to a session of the log and never to a file: a text that a model has read must not
+  choose what is read from the disk.
 * What is left out is named with the arguments that ask for it.
 """
 
@@ -56,9 +56,11 @@ from recorder.store.queries.session_state import cutoff, take_snapshot
 from recorder.store.schema import STALE
 from recorder.wire.dialects.json_values import decoded
 
-QUERY_S = 30.0  # for the first row, and for all of them: an agent waits, and clients give up after a minute
+# for the first row, and for all of them: an agent waits, and clients give up after a minute
+QUERY_S = 30.0
 MAX_NAME = 400  # characters of a text of a session: names and titles are shorter
-SIDES_SHOWN = 20  # exchanges that only one side of a comparison has: who reads more of them compares the wrong two
+# exchanges that only one side of a comparison has: who reads more of them compares the wrong two
+SIDES_SHOWN = 20
 
 
 class AgentCall:
@@ -113,19 +115,30 @@ async def sessions(call: AgentCall, given: SessionsArguments) -> Answer:
     """Return the sessions that match, the last used first."""
     period = period_of(_parsed(INSTANT, given.since), _parsed(INSTANT, given.until))
     wanted = SessionFilter(
-        given.model or None, given.client or None, given.status or None, *period, given.query or None, given.probes
+        given.model or None,
+        given.client or None,
+        given.status or None,
+        *period,
+        given.query or None,
+        given.probes,
     )
     page = Page(call.limit_chars, MAX_NAME)
     async with await call.open_log(page) as log:
-        found = await session_page(log, given.limit, wanted, ListPlace.parse(given.after) if given.after else None)
+        found = await session_page(
+            log, given.limit, wanted, ListPlace.parse(given.after) if given.after else None
+        )
     for row in found.rows:
         if not page.add(msgspec.structs.asdict(row)):
             break
     last = found.places[len(page) - 1] if len(page) < len(found.rows) else found.next
     if last is not None:
-        page.remark(f"There may be more sessions: the same call with after={last.cursor()!r} gives those that follow.")
+        page.remark(
+            f"There may be more sessions: the same call with after={last.cursor()!r} gives those that follow."
+        )
     if not found.rows:
-        page.remark("No session matches." if wanted != SessionFilter() else "Nothing is recorded yet.")
+        page.remark(
+            "No session matches." if wanted != SessionFilter() else "Nothing is recorded yet."
+        )
     return page.answer()
 
 
@@ -133,7 +146,9 @@ async def show(call: AgentCall, given: ShowArguments) -> Answer:
     """Return a session as a conversation, or its requests."""
     has_event = isinstance(given.at_event, int)
     if given.request and (given.at or has_event):
-        raise UsageError("A request does not change with time: give request without at and at_event.")
+        raise UsageError(
+            "A request does not change with time: give request without at and at_event."
+        )
     if given.at and has_event:
         raise UsageError("at and at_event both name a moment: choose one.")
     return await (_requests if given.request else _conversation)(call, given)
@@ -147,7 +162,9 @@ async def _conversation(call: AgentCall, given: ShowArguments) -> Answer:
         at = _parsed(MOMENT, given.at)
         share, after_ns = (at.share, at.after_ns) if at is not None else (None, None)
         at_event = given.at_event if isinstance(given.at_event, int) else None
-        until = await cutoff(log, everything, chosen, after_ns=after_ns, share=share, at_event=at_event)
+        until = await cutoff(
+            log, everything, chosen, after_ns=after_ns, share=share, at_event=at_event
+        )
         snapshot = await take_snapshot(log, session, everything, chosen, until)
     page.head({"session": document(snapshot)["session"]})
     for (number, _), taken in zip(chosen, snapshot.exchanges, strict=False):
@@ -155,7 +172,9 @@ async def _conversation(call: AgentCall, given: ShowArguments) -> Answer:
             _remark_rest(page, number, chosen)
             break
     if snapshot.unfoldable:
-        page.remark(f"recorder cannot decode {len(snapshot.unfoldable)} of these exchanges; the others are shown.")
+        page.remark(
+            f"recorder cannot decode {len(snapshot.unfoldable)} of these exchanges; the others are shown."
+        )
     return page.answer()
 
 
@@ -167,7 +186,10 @@ async def _requests(call: AgentCall, given: ShowArguments) -> Answer:
     page.head({"session": {"session_id": session.session_id, "name": session.name}})
     for recording, request in shown:
         encoded = request_json(request)
-        whole = {**request_head(recording, request), "request": None if encoded is None else decoded(encoded)}
+        whole = {
+            **request_head(recording, request),
+            "request": None if encoded is None else decoded(encoded),
+        }
         if not page.add(whole):
             _remark_rest(page, recording.number, chosen)
             break
@@ -176,9 +198,13 @@ async def _requests(call: AgentCall, given: ShowArguments) -> Answer:
     return page.answer()
 
 
-async def _selected(log: LogReader, page: Page, given: ShowArguments) -> tuple[Session, list[Numbered]]:
+async def _selected(
+    log: LogReader, page: Page, given: ShowArguments
+) -> tuple[Session, list[Numbered]]:
     session, chosen = await _select(log, page, given.session, given.exchange)
-    return session, [(number, each) for number, each in chosen if number >= given.from_exchange or given.exchange]
+    return session, [
+        (number, each) for number, each in chosen if number >= given.from_exchange or given.exchange
+    ]
 
 
 async def _select(
@@ -195,7 +221,9 @@ async def _select(
 def _remark_rest(page: Page, number: int, chosen: Sequence[Numbered]) -> None:
     last = chosen[-1][0]
     which = f"Exchange {number} is" if number == last else f"The exchanges {number} to {last} are"
-    page.remark(f"{which} left out: from_exchange={number} begins there, exchange={number} gives only that one.")
+    page.remark(
+        f"{which} left out: from_exchange={number} begins there, exchange={number} gives only that one."
+    )
 
 
 async def events(call: AgentCall, given: EventsArguments) -> Answer:
@@ -219,7 +247,11 @@ async def events(call: AgentCall, given: EventsArguments) -> Answer:
 
 
 def _more_events(number: int, pos: int, last_number: int) -> str:
-    others = f", and those of the exchanges {number + 1} to {last_number}" if number < last_number else ""
+    others = (
+        f", and those of the exchanges {number + 1} to {last_number}"
+        if number < last_number
+        else ""
+    )
     which = f"The events of exchange {number} behind position {pos}{others}"
     return f"{which} are left out: exchange={number}, after_pos={pos} gives the next."
 
@@ -245,8 +277,14 @@ async def query(call: AgentCall, given: QueryArguments) -> Answer:
                 or is_late
                 or not page.add(plain_row(dict(zip(result.columns, row, strict=True))))
             ):
-                why = f"it takes over {QUERY_S:g} s" if is_late else f"these are the first {len(page)}"
-                page.remark(f"There are more rows, {why}: sum up or filter in SQL, or add ORDER BY, LIMIT and OFFSET.")
+                why = (
+                    f"it takes over {QUERY_S:g} s"
+                    if is_late
+                    else f"these are the first {len(page)}"
+                )
+                page.remark(
+                    f"There are more rows, {why}: sum up or filter in SQL, or add ORDER BY, LIMIT and OFFSET."
+                )
                 break
     return page.answer()
 
@@ -303,12 +341,20 @@ async def compare(call: AgentCall, given: DiffArguments) -> Answer:
             raise NotFoundError(f"{side.name} has no exchanges.")
     one, other = sides
     terms = Terms(given.exact, given.tolerance, match_rules())
-    report = diff(one.recordings, other.recordings, tuple(given.only or ()), terms, (one.continued, other.continued))
+    report = diff(
+        one.recordings,
+        other.recordings,
+        tuple(given.only or ()),
+        terms,
+        (one.continued, other.continued),
+    )
     found = diff_document(one.name, other.name, report)
     header = {name: each for name, each in found.items() if name != "pairs"}
     for name in ("missing", "added"):
         if len(found[name]) > SIDES_SHOWN:
-            page.remark(f"{len(found[name])} exchanges are {name}: the first {SIDES_SHOWN} are listed.")
+            page.remark(
+                f"{len(found[name])} exchanges are {name}: the first {SIDES_SHOWN} are listed."
+            )
             header[name] = found[name][:SIDES_SHOWN]
     page.head(header)
     _add_pairs(page, found["pairs"], given)
@@ -318,15 +364,24 @@ async def compare(call: AgentCall, given: DiffArguments) -> Answer:
 def _add_pairs(page: Page, pairs: Sequence[dict[str, Any]], given: DiffArguments) -> None:
     left_out = 0
     for pair in pairs[given.from_pair - 1 :]:
-        levels = [{**each, "differences": each["differences"][: given.differences]} for each in pair["levels"]]
+        levels = [
+            {**each, "differences": each["differences"][: given.differences]}
+            for each in pair["levels"]
+        ]
         if not page.add({**pair, "levels": levels}):
             break
-        left_out += sum(max(0, len(each["differences"]) - given.differences) for each in pair["levels"])
+        left_out += sum(
+            max(0, len(each["differences"]) - given.differences) for each in pair["levels"]
+        )
     if left_out:
-        page.remark(f"{left_out} differences are counted and not listed: differences=N lists more of each level.")
+        page.remark(
+            f"{left_out} differences are counted and not listed: differences=N lists more of each level."
+        )
     following = given.from_pair + len(page)
     if following <= len(pairs):
-        page.remark(f"The pairs {following} to {len(pairs)} are left out: from_pair={following} gives them.")
+        page.remark(
+            f"The pairs {following} to {len(pairs)} are left out: from_pair={following} gives them."
+        )
 
 
 def _parsed(type: Parsed[T], text: str | msgspec.UnsetType) -> T | None:

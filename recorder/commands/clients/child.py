@@ -17,7 +17,8 @@ from recorder.model.text import safe_text
 from recorder.proxy.http.server_capacity import lower_limit
 
 NOT_EXECUTABLE, NOT_FOUND = 126, 127  # as shells, env and timeout say it
-CAPTURED_BYTES = 2**20  # of each stream of a command: what an answer prints is far less, and it is compared whole
+# of each stream of a command: what an answer prints is far less, and it is compared whole
+CAPTURED_BYTES = 2**20
 KILLED = 128  # plus the number of the signal
 
 # What a terminal sends goes to all of its foreground: the command has it already.
@@ -32,7 +33,11 @@ def refusal(command: Sequence[str], environment: Mapping[str, str]) -> int | Non
     if shutil.which(name, path=path):
         return None
     there = shutil.which(name, mode=os.F_OK, path=path)
-    what = "cannot be executed: give it the right to, or name what runs it" if there else "is not on the PATH"
+    what = (
+        "cannot be executed: give it the right to, or name what runs it"
+        if there
+        else "is not on the PATH"
+    )
     echo(f"Error: {safe_text(name)} {what}.")
     return NOT_EXECUTABLE if there else NOT_FOUND
 
@@ -40,8 +45,8 @@ def refusal(command: Sequence[str], environment: Mapping[str, str]) -> int | Non
 async def run(command: Sequence[str], environment: Mapping[str, str], *, descriptors: int) -> int:
     """Run a command to its end and return its exit code, as a shell gives it.
 
-    From here on signals go to the command, and have no effect once it has ended, so that the recorder can finish its
-    work.
+    From here on signals go to the command, and have no effect once it has ended, so that the
+    recorder can finish its work.
     """
     process = _started(command, environment)
     if process is None:
@@ -53,8 +58,12 @@ async def run(command: Sequence[str], environment: Mapping[str, str], *, descrip
 
 
 def piped(command: Sequence[str]) -> subprocess.Popen[bytes] | None:
-    """Start a command between two pipes, to which signals go from here on; None if it cannot be executed."""
-    process = _started(command, os.environ, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
+    """Start a command between two pipes, to which signals go from here on; None if it cannot be
+    executed.
+    """
+    process = _started(
+        command, os.environ, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0
+    )
     if process is not None:
         for number in _handled():
             signal.signal(number, lambda received, frame: _pass_on(process, received))
@@ -82,7 +91,9 @@ def _as_shell(code: int) -> int:
 
 
 class Captured(NamedTuple):
-    """What a command printed, as far as it is kept, and its exit code; None if it did not end in time."""
+    """What a command printed, as far as it is kept, and its exit code; None if it did not end in
+    time.
+    """
 
     code: int | None
     out: bytes
@@ -95,7 +106,9 @@ async def captured(
     """Run a command without a terminal, and end it and all that it started after so many seconds."""
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         streams = {"stdin": subprocess.DEVNULL, "stdout": out, "stderr": err}
-        code = await apart(command, environment, seconds=seconds, descriptors=descriptors, **streams)
+        code = await apart(
+            command, environment, seconds=seconds, descriptors=descriptors, **streams
+        )
         printed = [os.pread(each.fileno(), CAPTURED_BYTES, 0) for each in (out, err)]
     return Captured(code, *printed)
 
@@ -108,7 +121,8 @@ async def apart(
     seconds: float | None = None,
     **streams: Any,
 ) -> int | None:
-    """Run a command without a terminal, then end all that it started; return its exit code, as a shell gives it.
+    """Run a command without a terminal, then end all that it started; return its exit code, as a
+    shell gives it.
 
     None if it did not end within `seconds`. `streams` are those of `subprocess.Popen`.
     """
@@ -128,8 +142,12 @@ async def apart(
     return code if code is None else _as_shell(code)
 
 
-def _started(command: Sequence[str], environment: Mapping[str, str], **options: Any) -> subprocess.Popen[bytes] | None:
-    """Start the child without the event loop: uvloop resets SIGHUP for a child that was started with nohup."""
+def _started(
+    command: Sequence[str], environment: Mapping[str, str], **options: Any
+) -> subprocess.Popen[bytes] | None:
+    """Start the child without the event loop: uvloop resets SIGHUP for a child that was started
+    with nohup.
+    """
     try:
         return subprocess.Popen(command, env=environment, **options)
     except OSError as error:  # the wrong kind of file: a script without its first line

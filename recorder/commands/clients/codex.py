@@ -1,13 +1,17 @@
-"""The server that Codex CLI would use by itself, and the arguments that point it at a server of ours instead.
+"""The server that Codex CLI would use by itself, and the arguments that point it at a server of
+ours instead.
 
 Rules of this file:
 
-* What decides is what Codex reads: its arguments, its environment, the files of `$CODEX_HOME`. They come in as data.
+* What decides is what Codex reads: its arguments, its environment, the files of `$CODEX_HOME`. They
+  come in as data.
 * A provider of the user's own keeps its headers, parameters and keys: only its address is replaced.
-* Where it cannot be known where Codex would send its requests, it is refused: a prompt is sent to no other address.
+* Where it cannot be known where Codex would send its requests, it is refused: a prompt is sent to
+  no other address.
 * No I/O: files are read by the function that is given.
 
-Read in openai/codex (codex-rs: config/src/loader, model-provider-info, login/src/auth) and measured with 0.169.0.
+Read in openai/codex (codex-rs: config/src/loader, model-provider-info, login/src/auth) and measured
+with 0.169.0.
 """
 
 from __future__ import annotations
@@ -36,8 +40,14 @@ KEY = "OPENAI_API_KEY"
 UNKNOWN = ""  # the address of a provider that depends on a login that cannot be read
 
 _SYSTEM = Path("/etc/codex/config.toml")
-_OVERRULING = (Path("/etc/codex/managed_config.toml"), "managed_config.toml", "cloud-config-bundle-cache.json")
-"""Files of an administrator: the first two stand above the command line, the last between files that are read here."""
+_OVERRULING = (
+    Path("/etc/codex/managed_config.toml"),
+    "managed_config.toml",
+    "cloud-config-bundle-cache.json",
+)
+"""Files of an administrator: the first two stand above the command line, the last between files
+that are read here.
+"""
 _DECIDING = ("model_provider", "openai_base_url")
 
 _MODES: Mapping[str, Login] = {"apikey": "api", "chatgpt": "chatgpt"}
@@ -47,16 +57,56 @@ _SIGNED = "amazon-bedrock"
 
 _QUIET = frozenset(
     {
-        *("login", "logout", "mcp", "plugin", "completion", "update", "doctor", "sandbox", "debug", "apply", "a"),
-        *("archive", "unarchive", "delete", "migrate-rollouts", "migrate-nfs-db", "cloud", "features", "help"),
+        *(
+            "login",
+            "logout",
+            "mcp",
+            "plugin",
+            "completion",
+            "update",
+            "doctor",
+            "sandbox",
+            "debug",
+            "apply",
+            "a",
+        ),
+        *(
+            "archive",
+            "unarchive",
+            "delete",
+            "migrate-rollouts",
+            "migrate-nfs-db",
+            "cloud",
+            "features",
+            "help",
+        ),
         *("--help", "-h", "--version", "-V"),
     }
 )
 """Commands that ask no model."""
 _WITH_VALUE = frozenset(
     {
-        *("-c", "--config", "--enable", "--disable", "--remote", "--remote-auth-token-env", "-i", "--image"),
-        *("-m", "--model", "--local-provider", "-p", "--profile", "-s", "--sandbox", "-a", "--ask-for-approval"),
+        *(
+            "-c",
+            "--config",
+            "--enable",
+            "--disable",
+            "--remote",
+            "--remote-auth-token-env",
+            "-i",
+            "--image",
+        ),
+        *(
+            "-m",
+            "--model",
+            "--local-provider",
+            "-p",
+            "--profile",
+            "-s",
+            "--sandbox",
+            "-a",
+            "--ask-for-approval",
+        ),
         *("-C", "--cd", "--add-dir"),
     }
 )
@@ -92,7 +142,8 @@ class Doors(msgspec.Struct, frozen=True):
 
     url: str  # with the prefix of the session
     names: dict[str, str]  # the address of a provider → the upstream that it is here
-    recorded: list[str] | None = None  # of a replay: the upstreams that Codex asked when it was recorded
+    # of a replay: the upstreams that Codex asked when it was recorded
+    recorded: list[str] | None = None
     websocket: bool = True  # they take WebSocket, too
 
     def name(self, provider: Provider) -> str:
@@ -112,21 +163,35 @@ class Doors(msgspec.Struct, frozen=True):
         return f"{self.url}/{name}{'/v1' if versioned else ''}"
 
 
-def pointed(arguments: Sequence[str], environment: Mapping[str, str], doors: Doors, read: Read) -> Pointed:
-    """Point a command line of Codex, without the program's name, at a server. Raises `UsageError`."""
+def pointed(
+    arguments: Sequence[str], environment: Mapping[str, str], doors: Doors, read: Read
+) -> Pointed:
+    """Point a command line of Codex, without the program's name, at a server.
+
+    Raises `UsageError`.
+    """
     provider = effective(arguments, environment, read)
-    if provider is None or f"{provider.base}/".startswith(f"{doors.url}/"):  # asks nobody, or is pointed there already
+    # asks nobody, or is pointed there already
+    if provider is None or f"{provider.base}/".startswith(f"{doors.url}/"):
         return Pointed(list(arguments), {})
     url = doors.base_url(provider)
     found = override(provider, url, environment, websocket=doors.websocket)
-    lacking = doors.recorded is not None and provider.key is not None and not environment.get(provider.key)
+    lacking = (
+        doors.recorded is not None
+        and provider.key is not None
+        and not environment.get(provider.key)
+    )
     variables = {provider.key: "none"} if lacking and provider.key else {}
     # A setting that is added behind all others overrides them.
     at = max((after for after, _ in _given(_options(arguments))), default=0)
-    return Pointed([*arguments[:at], *found.as_options(), *arguments[at:]], {**found.variables, **variables})
+    return Pointed(
+        [*arguments[:at], *found.as_options(), *arguments[at:]], {**found.variables, **variables}
+    )
 
 
-def override(provider: Provider, url: str, environment: Mapping[str, str], *, websocket: bool = True) -> Pointed:
+def override(
+    provider: Provider, url: str, environment: Mapping[str, str], *, websocket: bool = True
+) -> Pointed:
     """Return the settings (as `-c` takes them) and the variables that put a provider at `url`.
 
     Codex asks its built-in provider over WebSocket, and any other one only if the settings say so.
@@ -135,7 +200,9 @@ def override(provider: Provider, url: str, environment: Mapping[str, str], *, we
         return Pointed([], {_LOCAL_BASE: url})
     if provider.kind == "own":
         return Pointed([f"model_providers.{provider.id}.base_url={_quoted(url)}"], {})
-    keyed = provider.login == "none" and provider.base == PUBLIC and environment.get(KEY, "").strip()
+    keyed = (
+        provider.login == "none" and provider.base == PUBLIC and environment.get(KEY, "").strip()
+    )
     credentials = f'env_key="{KEY}"' if keyed else "requires_openai_auth=true"
     transport = ", supports_websockets=true" if websocket else ""
     table = f'{{name="recorder", base_url={_quoted(url)}, wire_api="responses", {credentials}{transport}}}'
@@ -143,20 +210,29 @@ def override(provider: Provider, url: str, environment: Mapping[str, str], *, we
 
 
 def _quoted(text: str) -> str:
-    """Return a TOML string. Its escapes are those of JSON; parts of an address come from foreign files."""
+    """Return a TOML string.
+
+    Its escapes are those of JSON; parts of an address come from foreign files.
+    """
     return msgspec.json.encode(text).decode()
 
 
 def named(
     given: Sequence[Upstream], inherited: Sequence[Upstream], providers: Iterable[Provider]
 ) -> tuple[dict[str, str], list[Upstream]]:
-    """Return the upstream for the address of each provider, and the upstreams that have to be added for that.
+    """Return the upstream for the address of each provider, and the upstreams that have to be added
+    for that.
 
-    An upstream that was `given` is for what it names, if paths stay what they are there; one for openai, for all that
-    Codex sends to OpenAI. What other clients `inherited` in a variable is not for Codex, which does not read it.
+    An upstream that was `given` is for what it names, if paths stay what they are there; one for
+    openai, for all that Codex sends to OpenAI. What other clients `inherited` in a variable is not
+    for Codex, which does not read it.
     """
     taken = {each.name for each in given}
-    names = {each.base.rstrip("/"): each.name for each in given if join(each.base, _PATH) == f"{each.base}{_PATH}"}
+    names = {
+        each.base.rstrip("/"): each.name
+        for each in given
+        if join(each.base, _PATH) == f"{each.base}{_PATH}"
+    }
     added = dict[str, Upstream]()
     if "openai" in taken:
         names |= {PUBLIC: "openai", CHATGPT: "openai", UNKNOWN: "openai"}
@@ -173,7 +249,10 @@ def named(
 
 
 def upstream(name: str, provider: Provider) -> Upstream:
-    """Return the entry of the table for a provider: its address is taken as it is. Raises `UsageError`."""
+    """Return the entry of the table for a provider: its address is taken as it is.
+
+    Raises `UsageError`.
+    """
     base = provider.base.removesuffix("/v1") if provider.kind == "local" else provider.base
     return Upstream(name, parse_upstream(f"{name}={base}").base + "/")
 
@@ -189,17 +268,26 @@ def own_name(provider: Provider) -> str:
     return {PUBLIC: "openai", CHATGPT: "chatgpt"}.get(provider.base) or _name(provider.id, ())
 
 
-def effective(arguments: Sequence[str], environment: Mapping[str, str], read: Read) -> Provider | None:
-    """Return the provider that a command line of Codex would ask; `None` if it asks none. Raises `UsageError`."""
+def effective(
+    arguments: Sequence[str], environment: Mapping[str, str], read: Read
+) -> Provider | None:
+    """Return the provider that a command line of Codex would ask; `None` if it asks none.
+
+    Raises `UsageError`.
+    """
     words = _options(arguments)
     if _command(words) in _QUIET:
         return None
     if _value(words, "--remote"):
-        raise UsageError("`codex --remote` lets another process call the model, which is not recorded: leave it out.")
+        raise UsageError(
+            "`codex --remote` lets another process call the model, which is not recorded: leave it out."
+        )
     return _provider(words, _config(words, environment, read), environment, read)
 
 
-def _provider(words: Sequence[str], config: Mapping[str, Any], environment: Mapping[str, str], read: Read) -> Provider:
+def _provider(
+    words: Sequence[str], config: Mapping[str, Any], environment: Mapping[str, str], read: Read
+) -> Provider:
     """Return the provider that Codex uses with these settings."""
     id = config.get("model_provider", "openai")
     if "--oss" in words:
@@ -214,7 +302,9 @@ def _provider(words: Sequence[str], config: Mapping[str, Any], environment: Mapp
     bases: Mapping[Login, str] = {"chatgpt": CHATGPT, "unknown": UNKNOWN}
     default = bases.get(login, PUBLIC)
     if id == "openai":
-        return Provider(id, str(config.get("openai_base_url") or default).rstrip("/"), "openai", login)
+        return Provider(
+            id, str(config.get("openai_base_url") or default).rstrip("/"), "openai", login
+        )
     return _own(id, config, login, default)
 
 
@@ -231,15 +321,23 @@ def _own(id: Any, config: Mapping[str, Any], login: Login, default: str) -> Prov
             f"Codex's model_provider {id!r} is not in its settings, or has a name that -c cannot take: it cannot be "
             "known where its requests go."
         )
-    base = settings.get("base_url") or (default if settings.get("requires_openai_auth") is True else None)
+    base = settings.get("base_url") or (
+        default if settings.get("requires_openai_auth") is True else None
+    )
     if not isinstance(base, str):
-        raise UsageError(f"Codex's provider {id!r} has no base_url in its settings: it cannot be known where it is.")
+        raise UsageError(
+            f"Codex's provider {id!r} has no base_url in its settings: it cannot be known where it is."
+        )
     key = settings.get("env_key")
     return Provider(id, base.rstrip("/"), "own", login, key if isinstance(key, str) else None)
 
 
-def configured(environment: Mapping[str, str], read: Read, profiles: Iterable[str]) -> Iterator[Provider]:
-    """Return all providers that the files of Codex name, with each of its profiles: a script may ask any."""
+def configured(
+    environment: Mapping[str, str], read: Read, profiles: Iterable[str]
+) -> Iterator[Provider]:
+    """Return all providers that the files of Codex name, with each of its profiles: a script may
+    ask any.
+    """
     for arguments in ([], *(["--profile", each] for each in profiles)):
         try:
             config = _config(arguments, environment, read)
@@ -258,7 +356,10 @@ def configured(environment: Mapping[str, str], read: Read, profiles: Iterable[st
 
 
 def _config(words: Sequence[str], environment: Mapping[str, str], read: Read) -> dict[str, Any]:
-    """Return the settings that decide where requests go. A project's own settings may not, and are not read."""
+    """Return the settings that decide where requests go.
+
+    A project's own settings may not, and are not read.
+    """
     home = codex_home(environment)
     layers = [_file(_SYSTEM, read)]
     if "--ignore-user-config" not in words:
@@ -268,7 +369,9 @@ def _config(words: Sequence[str], environment: Mapping[str, str], read: Read) ->
     for other in _OVERRULING:
         content = read(home / other)
         if content is not None and any(word.encode() in content for word in _DECIDING):
-            raise UsageError(f"{home / other} sets the provider of Codex, and no argument overrides it.")
+            raise UsageError(
+                f"{home / other} sets the provider of Codex, and no argument overrides it."
+            )
     config: dict[str, Any] = {}
     for layer in layers:
         _merge(config, layer)
@@ -278,9 +381,16 @@ def _config(words: Sequence[str], environment: Mapping[str, str], read: Read) ->
 
 
 def _refuse_old_profile(words: Sequence[str], config: Mapping[str, Any]) -> None:
-    """Refuse profiles within config.toml: older versions let them override `-c`; newer ones refuse them."""
-    profile, profiles = _value(words, "-p", "--profile") or config.get("profile"), config.get("profiles")
-    settings = profiles.get(profile) if isinstance(profiles, dict) and isinstance(profile, str) else None
+    """Refuse profiles within config.toml: older versions let them override `-c`; newer ones refuse
+    them.
+    """
+    profile, profiles = (
+        _value(words, "-p", "--profile") or config.get("profile"),
+        config.get("profiles"),
+    )
+    settings = (
+        profiles.get(profile) if isinstance(profiles, dict) and isinstance(profile, str) else None
+    )
     if isinstance(settings, dict) and not settings.keys().isdisjoint(_DECIDING):
         raise UsageError(
             f"Codex's profile {profile!r} in config.toml sets the provider, and no argument overrides it: "
@@ -348,7 +458,9 @@ def _options(arguments: Sequence[str]) -> Sequence[str]:
 
 
 def _command(words: Sequence[str]) -> str | None:
-    """Return the first word that is neither an option nor its value; or the option that makes Codex send nothing."""
+    """Return the first word that is neither an option nor its value; or the option that makes Codex
+    send nothing.
+    """
     is_value = False
     for word in words:
         if not is_value and (word in _QUIET or not word.startswith("-")):
@@ -370,8 +482,13 @@ def _value(words: Sequence[str], *names: str) -> str | None:
     return None
 
 
-def _login(command: str | None, config: Mapping[str, Any], environment: Mapping[str, str], read: Read) -> Login:
-    """Return how Codex is logged in. A login overrides `OPENAI_API_KEY`, which Codex does not read by itself."""
+def _login(
+    command: str | None, config: Mapping[str, Any], environment: Mapping[str, str], read: Read
+) -> Login:
+    """Return how Codex is logged in.
+
+    A login overrides `OPENAI_API_KEY`, which Codex does not read by itself.
+    """
     if command in ("exec", "e") and environment.get("CODEX_API_KEY", "").strip():
         return "api"
     if environment.get("CODEX_ACCESS_TOKEN", "").strip():

@@ -1,6 +1,8 @@
-"""The settings that point a client here which reads its address from a file: what belongs into which file.
+"""The settings that point a client here which reads its address from a file: what belongs into
+which file.
 
-`{url}` is the server's, without a version. Models and keys are the user's: their places are marked with MODEL and KEY.
+`{url}` is the server's, without a version. Models and keys are the user's: their places are marked
+with MODEL and KEY.
 """
 
 from __future__ import annotations
@@ -26,8 +28,8 @@ _OPENCODE = """\
 }"""
 
 FILES: Mapping[str, ClientFile] = {
-    # A request is signed for the host in its URL, which AWS compares with its own; a bearer key is refused by botocore
-    # over plain HTTP. So the address is changed after that.
+    # A request is signed for the host in its URL, which AWS compares with its own; a bearer key is
+    # refused by botocore over plain HTTP. So the address is changed after that.
     "boto3": ClientFile(
         "your program, after it has made the `client` of bedrock-runtime",
         """\

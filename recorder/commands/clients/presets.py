@@ -30,7 +30,9 @@ VARIABLES: Mapping[str, Mapping[str, str]] = {
 }
 
 ALIASES: Mapping[str, str] = {
-    **dict.fromkeys(("langchain", "llamaindex", "llama-index", "openai-agents", "qwen", "qwen-code"), "openai"),
+    **dict.fromkeys(
+        ("langchain", "llamaindex", "llama-index", "openai-agents", "qwen", "qwen-code"), "openai"
+    ),
     **dict.fromkeys(("claude", "claude-code", "claude-agent-sdk"), "anthropic"),
     **dict.fromkeys(("gemini-cli", "google", "google-genai"), "gemini"),
     **dict.fromkeys(("aider", "dspy"), "litellm"),
@@ -47,19 +49,29 @@ ALIASES: Mapping[str, str] = {
 """Names that people type, and the row of the tables of clients that each means."""
 
 BASES: Mapping[str, str] = dict(
-    chain.from_iterable(dict.fromkeys(provider.base_variables, provider.name).items() for provider in PROVIDERS)
+    chain.from_iterable(
+        dict.fromkeys(provider.base_variables, provider.name).items() for provider in PROVIDERS
+    )
 )
-"""The variables of all clients, and whose address each is: for a program of which it is not known what is in it."""
-
-OWN_BASES: Mapping[str, str] = {"COPILOT_PROVIDER_BASE_URL": "copilot"}
-"""Variables of clients that ask any provider, and the upstream that each is: that of no provider, whose address may be
-another one. They are replaced where they are set, because a client without one asks its own service.
+"""The variables of all clients, and whose address each is: for a program of which it is not known
+what is in it.
 """
 
-_VERSIONS: Mapping[str, str] = dict(chain.from_iterable(provider.base_variables.items() for provider in PROVIDERS))
-"""What the clients of a variable want in its address; those of the others add a version themselves."""
+OWN_BASES: Mapping[str, str] = {"COPILOT_PROVIDER_BASE_URL": "copilot"}
+"""Variables of clients that ask any provider, and the upstream that each is: that of no provider,
+whose address may be another one. They are replaced where they are set, because a client without one
+asks its own service.
+"""
 
-KEYS_OF: Mapping[str, str] = {variable: BY_NAME[name].key_variable or "" for variable, name in BASES.items()}
+_VERSIONS: Mapping[str, str] = dict(
+    chain.from_iterable(provider.base_variables.items() for provider in PROVIDERS)
+)
+"""What the clients of a variable want in its address; those of the others add a version themselves.
+"""
+
+KEYS_OF: Mapping[str, str] = {
+    variable: BY_NAME[name].key_variable or "" for variable, name in BASES.items()
+}
 """The variable of the key that the SDK of each variable of an address reads."""
 
 CODEX = "codex"
@@ -77,7 +89,8 @@ _LAUNCHERS: Mapping[str, Set[str]] = {
 _RUNNING = ("npm", "pnpm", "yarn", "bun")
 _TO_RUN = {"exec", "dlx", "x"}
 """What those of them have to be told that do other things too."""
-_OF_LAUNCHERS = re.compile(r"-.*|\w+=.*|[\d.]+[smhd]?", re.DOTALL)  # what stands between a launcher and its command
+# what stands between a launcher and its command
+_OF_LAUNCHERS = re.compile(r"-.*|\w+=.*|[\d.]+[smhd]?", re.DOTALL)
 _ASSIGNED = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
 _CODEX_NAMES = re.compile(r"codex(?:\.exe|\.js)?|@openai/codex(?:@[\w.-]+)?")
 _PROXIES = ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy")
@@ -91,7 +104,9 @@ def codex_place(command: Sequence[str]) -> int | None:
 
 
 def arguments_of(names: re.Pattern[str], command: Sequence[str]) -> int | None:
-    """Return where in a command line the arguments of a program of these names begin, if that is what it runs."""
+    """Return where in a command line the arguments of a program of these names begin, if that is
+    what it runs.
+    """
     place = _program_place(command)
     if place is not None and PurePath(command[place]).name in _RUNNING:
         place += 1  # `yarn codex` runs that of a project
@@ -111,7 +126,9 @@ def _program_place(command: Sequence[str]) -> int | None:
         name = PurePath(word).name
         if launcher and _OF_LAUNCHERS.fullmatch(word):
             place += 2 if word in _LAUNCHERS[launcher] else 1
-        elif name in _LAUNCHERS and (name not in _RUNNING or {*command[place + 1 : place + 2]} & _TO_RUN):
+        elif name in _LAUNCHERS and (
+            name not in _RUNNING or {*command[place + 1 : place + 2]} & _TO_RUN
+        ):
             launcher = name
             place += 2 if name in _RUNNING else 1
         else:
@@ -121,35 +138,53 @@ def _program_place(command: Sequence[str]) -> int | None:
 
 def assigned(words: Sequence[str], given: Mapping[str, str]) -> dict[str, str]:
     """Return an environment with what launchers put into it, as `env NAME=VALUE` does."""
-    return {**given, **{match[1]: match[2] for word in words if (match := _ASSIGNED.fullmatch(word))}}
+    return {
+        **given,
+        **{match[1]: match[2] for word in words if (match := _ASSIGNED.fullmatch(word))},
+    }
 
 
 def environment(given: Mapping[str, str], url: str) -> dict[str, str]:
     """Return the environment of a command whose clients use `url`, without any HTTP proxy.
 
-    A client that had an address keeps its own way of putting a path after it: that address is used for the whole.
+    A client that had an address keeps its own way of putting a path after it: that address is used
+    for the whole.
     """
-    had = {name: _VERSIONS.get(variable, "") for variable, name in BASES.items() if given.get(variable)}
+    had = {
+        name: _VERSIONS.get(variable, "") for variable, name in BASES.items() if given.get(variable)
+    }
     own = {
         variable: f"{url}/{name}" + _VERSIONS.get(variable, "").removeprefix(had.get(name, ""))
         for variable, name in BASES.items()
     }
-    own |= {variable: f"{url}/{name}" for variable, name in OWN_BASES.items() if given.get(variable)}
+    own |= {
+        variable: f"{url}/{name}" for variable, name in OWN_BASES.items() if given.get(variable)
+    }
     return {**given, **own, **past_proxy(given, _LOOPBACK)}
 
 
 def of_companies(names: Iterable[str], url: str) -> dict[str, str]:
-    """Return the variables that only clients of these companies read, with their addresses at `url`."""
+    """Return the variables that only clients of these companies read, with their addresses at
+    `url`.
+    """
     found: dict[str, str] = {}
     for name in names:
         variables = BY_NAME[name].environment if name in BY_NAME else {}
-        found |= {variable: value.format(url=url) for variable, value in variables.items() if variable not in BASES}
+        found |= {
+            variable: value.format(url=url)
+            for variable, value in variables.items()
+            if variable not in BASES
+        }
     return found
 
 
 def keys_of(names: Collection[str]) -> list[str]:
-    """Return the variables without which clients do not start, even if nobody will look at their keys."""
-    companies = [provider for provider in PROVIDERS if provider.is_default or provider.name in names]
+    """Return the variables without which clients do not start, even if nobody will look at their
+    keys.
+    """
+    companies = [
+        provider for provider in PROVIDERS if provider.is_default or provider.name in names
+    ]
     keys: list[str] = []
     for company in companies:
         if company.key_variable:
@@ -159,7 +194,9 @@ def keys_of(names: Collection[str]) -> list[str]:
 
 
 def past_proxy(given: Mapping[str, str], host: str) -> dict[str, str]:
-    """Return the variables by which clients reach a host without the HTTP proxy of an environment, if there is one."""
+    """Return the variables by which clients reach a host without the HTTP proxy of an environment,
+    if there is one.
+    """
     found: dict[str, str] = {}
     if any(given.get(name) for name in _PROXIES):
         for name in _EXCEPTIONS:
@@ -184,17 +221,23 @@ def program(command: Sequence[str]) -> str:
 LOGIN = '{"security": {"auth": {"selectedType": "gemini-api-key"}}}'
 
 _GEMINI_NAMES = re.compile(r"gemini(?:\.js)?|@google/gemini-cli(?:@[\w.-]+)?")
-_LOGIN_DECIDED = re.compile(r'"selectedType"\s*:\s*"[^"]|"useExternal"\s*:\s*true')  # of JSON with comments
+# of JSON with comments
+_LOGIN_DECIDED = re.compile(r'"selectedType"\s*:\s*"[^"]|"useExternal"\s*:\s*true')
 _LOGIN_DECIDING = ("GOOGLE_GENAI_USE_GCA", "GOOGLE_GENAI_USE_VERTEXAI")
 _SETTINGS_OF_USER = ".gemini/settings.json"  # at home, and in the folder of a project
-_SETTINGS_OF_SYSTEM = (
-    f"{'/Library/Application Support/GeminiCli' if sys.platform == 'darwin' else '/etc/gemini-cli'}/settings.json"
+_SYSTEM = (
+    "/Library/Application Support/GeminiCli" if sys.platform == "darwin" else "/etc/gemini-cli"
 )
-_ASKS_NOBODY = frozenset({"--version", "-v", "--help", "-h", "mcp", "extensions", "skills", "hooks"})
+_SETTINGS_OF_SYSTEM = f"{_SYSTEM}/settings.json"
+_ASKS_NOBODY = frozenset(
+    {"--version", "-v", "--help", "-h", "mcp", "extensions", "skills", "hooks"}
+)
 
 
 def refuse_undecided(command: Sequence[str], environment: Mapping[str, str]) -> None:
-    """Raise `UsageError` with the setting that is missing, if a command is Gemini CLI and would end without it."""
+    """Raise `UsageError` with the setting that is missing, if a command is Gemini CLI and would end
+    without it.
+    """
     place = arguments_of(_GEMINI_NAMES, command)
     if place is None or any(word in _ASKS_NOBODY for word in command[place : place + 1]):
         return
@@ -203,7 +246,10 @@ def refuse_undecided(command: Sequence[str], environment: Mapping[str, str]) -> 
         return
     user = Path(environment.get("GEMINI_CLI_HOME") or Path.home(), _SETTINGS_OF_USER)
     system = Path(environment.get("GEMINI_CLI_SYSTEM_SETTINGS_PATH") or _SETTINGS_OF_SYSTEM)
-    defaults = Path(environment.get("GEMINI_CLI_SYSTEM_DEFAULTS_PATH") or system.with_name("system-defaults.json"))
+    defaults = Path(
+        environment.get("GEMINI_CLI_SYSTEM_DEFAULTS_PATH")
+        or system.with_name("system-defaults.json")
+    )
     if not any(map(_has_login, (user, Path(_SETTINGS_OF_USER), system, defaults))):
         raise UsageError(
             f"Gemini CLI uses another address only if its settings name a login method: put {LOGIN} into {user}, "

@@ -38,7 +38,8 @@ from recorder.model.text import counted, safe_text
 from recorder.store.engine import writing_of
 from recorder.store.write.writer import Store
 
-LOCK_S = 2.0  # a server lets go of the lock of a push that was killed when it sees the end of its connection
+# a server lets go of the lock of a push that was killed when it sees the end of its connection
+LOCK_S = 2.0
 ENDPOINT, HEADERS = "OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_HEADERS"
 
 
@@ -56,14 +57,19 @@ def push(
 ) -> None:
     """Send what the collector does not have yet, and write what was sent."""
     if follow and output != "table":
-        raise UsageError("--follow does not end, so there is nothing to be written as JSON: leave one of them out.")
-    terms = _Terms(*_target(url, headers), convention_of(convention), content, metrics is not False, since)
+        raise UsageError(
+            "--follow does not end, so there is nothing to be written as JSON: leave one of them out."
+        )
+    terms = _Terms(
+        *_target(url, headers), convention_of(convention), content, metrics is not False, since
+    )
     try:
         row = asyncio.run(_push(current_url(db), terms, follow=follow))
     except asyncio.CancelledError as error:  # a supervisor has stopped it
         if follow:
             return
-        raise SystemExit(128 + signal.SIGTERM) from error  # as a shell gives it: not everything was sent
+        # as a shell gives it: not everything was sent
+        raise SystemExit(128 + signal.SIGTERM) from error
     if output != "table":
         write_json([row], output)
 
@@ -85,10 +91,15 @@ class _Terms(NamedTuple):
 
 
 def _target(url: str, header: Sequence[str]) -> tuple[CollectorUrl, Mapping[str, str]]:
-    """Return the collector, and the headers for it. Those of the environment are for no other than it names."""
+    """Return the collector, and the headers for it.
+
+    Those of the environment are for no other than it names.
+    """
     default, headers = os.environ.get(ENDPOINT, ""), os.environ.get(HEADERS, "")
     if not (url or default):
-        raise UsageError(f"Give the URL of a collector, such as http://127.0.0.1:4318, or set {ENDPOINT}.")
+        raise UsageError(
+            f"Give the URL of a collector, such as http://127.0.0.1:4318, or set {ENDPOINT}."
+        )
     endpoint = endpoint_of(url or default)
     is_meant = not url or not default or endpoint.base == endpoint_of(default).base
     return endpoint, {**(headers_of_environment(headers) if is_meant else {}), **headers_of(header)}
@@ -96,7 +107,10 @@ def _target(url: str, header: Sequence[str]) -> tuple[CollectorUrl, Mapping[str,
 
 async def _push(db: URL, terms: _Terms, *, follow: bool) -> dict[str, Any]:
     signals: list[Signal] = ["traces", "metrics"] if terms.metrics else ["traces"]
-    async with await open_log(db) as log, httpx.AsyncClient(timeout=TIMEOUT, follow_redirects=False) as client:
+    async with (
+        await open_log(db) as log,
+        httpx.AsyncClient(timeout=TIMEOUT, follow_redirects=False) as client,
+    ):
         with _lock(db, terms), Store(db) as store:
             await say_if_stale(log)
             collector = Collector(
@@ -109,10 +123,18 @@ async def _push(db: URL, terms: _Terms, *, follow: bool) -> dict[str, Any]:
                 now_s=time.time,
                 say=_say,
             )
-            cursor = ExportCursor(log, store, terms.endpoint.name, terms.form, signals, terms.since_ns)
+            cursor = ExportCursor(
+                log, store, terms.endpoint.name, terms.form, signals, terms.since_ns
+            )
             busy_s = None if follow else BUSY_S
             pusher = Pusher(
-                log, cursor, collector, terms.convention, has_content=terms.content, busy_s=busy_s, say=_say
+                log,
+                cursor,
+                collector,
+                terms.convention,
+                has_content=terms.content,
+                busy_s=busy_s,
+                say=_say,
             )
             _end_when_stopped()
             if follow:
@@ -120,7 +142,11 @@ async def _push(db: URL, terms: _Terms, *, follow: bool) -> dict[str, Any]:
                 await pusher.follow()
             await pusher.push()
     _sum_up(terms.endpoint.name, pusher.report)
-    return {"target": terms.endpoint.name, "form": terms.form, **msgspec.structs.asdict(pusher.report)}
+    return {
+        "target": terms.endpoint.name,
+        "form": terms.form,
+        **msgspec.structs.asdict(pusher.report),
+    }
 
 
 def _lock(db: URL, terms: _Terms) -> AbstractContextManager[None]:
@@ -132,7 +158,9 @@ def _lock(db: URL, terms: _Terms) -> AbstractContextManager[None]:
 
 
 def _end_when_stopped() -> None:
-    """End in order at SIGTERM, with which supervisors stop a process: an answer that is under way is recorded."""
+    """End in order at SIGTERM, with which supervisors stop a process: an answer that is under way
+    is recorded.
+    """
     task = asyncio.current_task()
     if task is not None:
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)

@@ -16,7 +16,9 @@ async def write_chat(source: ExportSource) -> None:
     await _write(export.lines(is_one=source.is_one), export.remarks)
 
 
-async def write_mooncake(source: ExportSource, *, block_size: int | None, whole_prompts: bool) -> None:
+async def write_mooncake(
+    source: ExportSource, *, block_size: int | None, whole_prompts: bool
+) -> None:
     form = TraceForm(block_size or BLOCK_TOKENS, whole_prompts)
     export = MooncakeExport(source.log, source.session, source.chosen, form)
     await _write(export.lines(), export.remarks)

@@ -24,10 +24,15 @@ class ExportSource(NamedTuple):
     is_one: bool  # an exchange was named
 
     async def recordings(self) -> AsyncIterator[Recording]:
-        """Yield recordings, of which one is held at a time. Raises `RecorderError` if one is too large."""
+        """Yield recordings, of which one is held at a time.
+
+        Raises `RecorderError` if one is too large.
+        """
         for number, exchange in self.chosen:
             budget = MemoryBudget(f"Exchange {number} takes", BY_ROWS)
-            for recording in await load_exchanges(self.log, self.session, [(number, exchange)], budget):
+            for recording in await load_exchanges(
+                self.log, self.session, [(number, exchange)], budget
+            ):
                 yield recording
 
 

@@ -11,7 +11,9 @@ from recorder.recordings.loader import load_exchanges
 
 async def write(source: ExportSource) -> None:
     budget = MemoryBudget("As HAR this takes", f"name one exchange with --exchange, or {BY_ROWS}")
-    loaded = await load_exchanges(source.log, source.session, source.chosen, budget, keeps_events=False)
+    loaded = await load_exchanges(
+        source.log, source.session, source.chosen, budget, keeps_events=False
+    )
     answerable = [readable(recording) for recording in loaded]
     for part in har_lines(answerable, was_imported=source.session.origin == "import"):
         write_bytes(part)

@@ -28,7 +28,9 @@ async def write_payloads(source: ExportSource) -> None:
             written += 1
     if not written:
         name = source.session.name
-        raise NotFoundError(f"There is no event with JSON in session {name}: --format sse writes what there is.")
+        raise NotFoundError(
+            f"There is no event with JSON in session {name}: --format sse writes what there is."
+        )
 
 
 async def write_jsonl(source: ExportSource) -> None:
@@ -54,7 +56,9 @@ async def write_cassette(source: ExportSource) -> None:
 
 
 def rewrite(paths: Sequence[Path]) -> None:
-    """Rewrite files in the canonical form, each as a whole or not at all; name and skip those that cannot be read."""
+    """Rewrite files in the canonical form, each as a whole or not at all; name and skip those that
+    cannot be read.
+    """
     skipped = SkippedFiles()
     for path in paths:
         with skipped.over(path):

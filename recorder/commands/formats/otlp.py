@@ -15,7 +15,9 @@ from recorder.exports.otlp.telemetry import convention_of, metrics_request, trac
 from recorder.model.text import counted
 
 
-async def write(source: ExportSource, *, content: bool, convention: str | None, metrics: bool | None) -> None:
+async def write(
+    source: ExportSource, *, content: bool, convention: str | None, metrics: bool | None
+) -> None:
     """Write exchanges that have ended to stdout; say on stderr how many have not."""
     names, log, chosen = convention_of(convention), source.log, source.chosen
     await say_if_stale(log)
@@ -33,7 +35,9 @@ async def write(source: ExportSource, *, content: bool, convention: str | None, 
     if metrics and written:
         write_bytes(metrics_request(measurements.metrics(), names.schema_url) + b"\n")
     if not written:
-        raise NotFoundError(f"No exchange of session {source.session.name} has ended: only then there is a span of it.")
+        raise NotFoundError(
+            f"No exchange of session {source.session.name} has ended: only then there is a span of it."
+        )
     if written < len(chosen):
         echo(f"{counted(len(chosen) - written, 'exchange')} did not end yet: left out.")
 

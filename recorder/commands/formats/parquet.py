@@ -20,10 +20,17 @@ from recorder.store.queries.session_named import session_named
 
 
 def write(
-    db: str | None, folder: Path, since: int | None, only: str | None, with_events: bool, anonymous: bool
+    db: str | None,
+    folder: Path,
+    since: int | None,
+    only: str | None,
+    with_events: bool,
+    anonymous: bool,
 ) -> None:
     if anonymous:
-        with load("recorder.commands.terminal.anonymous_log:anonymous_sessions")(db, only, since) as place:
+        with load("recorder.commands.terminal.anonymous_log:anonymous_sessions")(
+            db, only, since
+        ) as place:
             _write(place.url, place.session or None, folder, since, with_events)
     elif only is None:
         _write(current_url(db), None, folder, since, with_events)
@@ -36,13 +43,17 @@ def _write(url: URL, only: str | None, folder: Path, since: int | None, with_eve
     selection = Selection(asyncio.run(_session_id(url, only)), since, with_events)
     with progress_bar("Exporting", len(selection.datasets())) as move:
         done = export(url, folder, selection, time.time_ns(), lambda part: move(advance=part))
-    echo(f"{counted(done.rows, 'row')} of {counted(done.days, 'day')} in {done.datasets} datasets: {folder}")
+    echo(
+        f"{counted(done.rows, 'row')} of {counted(done.days, 'day')} in {done.datasets} datasets: {folder}"
+    )
     if done.open:
         echo(f"{counted(done.open, 'exchange')} had not ended: export the day again later.")
 
 
 async def _session_id(url: URL, ref: str | None) -> str | None:
-    """Return the id of the session to which an export is limited, before DuckDB opens the log: never both at once."""
+    """Return the id of the session to which an export is limited, before DuckDB opens the log:
+    never both at once.
+    """
     async with await open_log(url) as log:
         await say_if_stale(log)
         return None if ref is None else (await session_named(log, ref)).session_id

@@ -16,8 +16,12 @@ async def write(source: ExportSource) -> None:
         if lost := vcr.inexpressible(readable(recording)):
             echo(f"Exchange {recording.number} {lost}.")
         if recording.response is not None and not is_connection(recording):
-            write_bytes(opening + vcr.interaction(recording, was_imported=session.origin == "import"))
+            write_bytes(
+                opening + vcr.interaction(recording, was_imported=session.origin == "import")
+            )
             opening = b""
     if opening:
-        raise NotFoundError(f"There is no exchange with a response in session {session.name}: VCR knows no others.")
+        raise NotFoundError(
+            f"There is no exchange with a response in session {session.name}: VCR knows no others."
+        )
     write_bytes(vcr.CLOSING)

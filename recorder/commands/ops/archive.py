@@ -1,5 +1,5 @@
-"""`recorder db archive`: moves sessions that have ended from a log into an archive, and names the archives that are
-read together with a log.
+"""`recorder db archive`: moves sessions that have ended from a log into an archive, and names the
+archives that are read together with a log.
 """
 
 from __future__ import annotations
@@ -29,7 +29,13 @@ from recorder.model.text import counted, safe_text
 from recorder.store.location import journal_root
 from recorder.store.maintain.purge.delete import sweep
 from recorder.store.queries.reader import LogReader
-from recorder.store.queries.retention import RetentionPolicy, SessionSize, expired, holdings, recorders_of_open
+from recorder.store.queries.retention import (
+    RetentionPolicy,
+    SessionSize,
+    expired,
+    holdings,
+    recorders_of_open,
+)
 from recorder.store.write.writer import Store
 
 _COLUMNS = (
@@ -42,7 +48,9 @@ _COLUMNS = (
 
 
 @click.command("archive")
-@click.option("--older-than", type=INSTANT, metavar="30d|DATE", help="All sessions last used before then.")
+@click.option(
+    "--older-than", type=INSTANT, metavar="30d|DATE", help="All sessions last used before then."
+)
 @click.option(
     "--to",
     metavar="ARCHIVE",
@@ -88,12 +96,14 @@ def archive_command(
     detach: str | None,
     format: str,
 ) -> None:
-    """Move sessions that have ended into an archive: Parquet files by month, with a catalog of DuckLake.
+    """Move sessions that have ended into an archive: Parquet files by month, with a catalog of
+    DuckLake.
 
-    Each session is verified, written, read back, compared with the log and only then deleted there: a tombstone names
-    the archive. The archive is attached to the log: commands that read the log read both, and take an archive as --db.
-    A session with findings stays in the log; then the exit code is 1. Recorders and other archivers can continue. After
-    an interruption, run the same command again. Needs the extra archive.
+    Each session is verified, written, read back, compared with the log and only then deleted there:
+    a tombstone names the archive. The archive is attached to the log: commands that read the log
+    read both, and take an archive as --db. A session with findings stays in the log; then the exit
+    code is 1. Recorders and other archivers can continue. After an interruption, run the same
+    command again. Needs the extra archive.
 
     \b
     recorder db archive --older-than 30d --to ducklake:archive.db
@@ -119,7 +129,9 @@ def archive_command(
         _conclude(url, database_url(to), moved, format, dry_run=dry_run, vacuum=vacuum)
 
 
-def _move(url: URL, archive: URL, data: str | None, older_than: int, *, dry_run: bool) -> Sequence[MonthReport]:
+def _move(
+    url: URL, archive: URL, data: str | None, older_than: int, *, dry_run: bool
+) -> Sequence[MonthReport]:
     if not is_archive(archive):
         raise UsageError(f"{database_name(archive)} is not an archive: give --to ducklake:PATH.")
     require_log(url)
@@ -132,9 +144,18 @@ def _move(url: URL, archive: URL, data: str | None, older_than: int, *, dry_run:
 
 
 def _conclude(
-    url: URL, archive: URL, reports: Sequence[MonthReport], format: str, *, dry_run: bool, vacuum: bool
+    url: URL,
+    archive: URL,
+    reports: Sequence[MonthReport],
+    format: str,
+    *,
+    dry_run: bool,
+    vacuum: bool,
 ) -> None:
-    """Say what was moved, and vacuum the log. Raise `RecorderError` if sessions with findings stayed."""
+    """Say what was moved, and vacuum the log.
+
+    Raise `RecorderError` if sessions with findings stayed.
+    """
     if format != "table":
         write_json((msgspec.to_builtins(each) for each in reports), format)
     else:
@@ -144,7 +165,9 @@ def _conclude(
         echo(f"A program reads {database_name(url)}: its space is free when that is done.")
     findings = sum(len(each.findings) for each in reports)
     if findings:
-        raise RecorderError(f"{counted(findings, 'session')} with findings stayed in {database_name(url)}: see above.")
+        raise RecorderError(
+            f"{counted(findings, 'session')} with findings stayed in {database_name(url)}: see above."
+        )
 
 
 async def _chosen(url: URL, before_ns: int) -> list[SessionSize]:
@@ -159,11 +182,17 @@ async def _chosen(url: URL, before_ns: int) -> list[SessionSize]:
 
 
 def _expected(month: str, held: Sequence[SessionSize]) -> MonthReport:
-    return MonthReport(month, len(held), sum(each.events for each in held), sum(each.bytes for each in held))
+    return MonthReport(
+        month, len(held), sum(each.events for each in held), sum(each.bytes for each in held)
+    )
 
 
-def _archive(url: URL, archive: URL, data: str | None, months: dict[str, list[SessionSize]]) -> list[MonthReport]:
-    recorders = Recorders(writer_at(url), lambda: {directory.name for directory in journals(journal_root(url))})
+def _archive(
+    url: URL, archive: URL, data: str | None, months: dict[str, list[SessionSize]]
+) -> list[MonthReport]:
+    recorders = Recorders(
+        writer_at(url), lambda: {directory.name for directory in journals(journal_root(url))}
+    )
     with progress_bar("Archiving", sum(map(len, months.values()))) as move:
 
         def advance(step: Step, sessions: int) -> None:
@@ -185,7 +214,10 @@ _DOING: dict[Step, str] = {
 
 
 def _write_lines(reports: Sequence[MonthReport]) -> None:
-    rows = [(each.month, each.sessions, each.events, each.log_bytes, each.archive_bytes) for each in reports]
+    rows = [
+        (each.month, each.sessions, each.events, each.log_bytes, each.archive_bytes)
+        for each in reports
+    ]
     if rows:
         write_table(_COLUMNS, rows)
     for report in reports:
@@ -196,12 +228,15 @@ def _write_lines(reports: Sequence[MonthReport]) -> None:
 
 def _sum_up(reports: Sequence[MonthReport], archive: URL, dry_run: bool) -> None:
     sessions, events, before, after = (
-        sum(getattr(each, name) for each in reports) for name in ("sessions", "events", "log_bytes", "archive_bytes")
+        sum(getattr(each, name) for each in reports)
+        for name in ("sessions", "events", "log_bytes", "archive_bytes")
     )
     if not sessions:
         echo("There is nothing to archive.")
     elif dry_run:
-        echo(f"{counted(sessions, 'session')}, {counted(events, 'event')}, {counted(before, 'byte')}.")
+        echo(
+            f"{counted(sessions, 'session')}, {counted(events, 'event')}, {counted(before, 'byte')}."
+        )
     else:
         of = f"{counted(events, 'event')} ({counted(before, 'byte')})"
         to = safe_text(database_name(archive))
@@ -210,7 +245,10 @@ def _sum_up(reports: Sequence[MonthReport], archive: URL, dry_run: bool) -> None
 
 
 def _attach(log: URL, archive: URL) -> None:
-    """Read an archive together with the log from now on. Raise `RecorderError` if it cannot be read."""
+    """Read an archive together with the log from now on.
+
+    Raise `RecorderError` if it cannot be read.
+    """
     require_log(log)
     asyncio.run(_read(archive))
     with Store(log) as store:
@@ -226,7 +264,9 @@ def _detach(log: URL, archive: URL) -> None:
         was_attached = unregister(store, archive)
     name = safe_text(database_name(archive))
     if not was_attached:
-        raise UsageError(f"{name} is not attached: `recorder db archive --list` names those that are.")
+        raise UsageError(
+            f"{name} is not attached: `recorder db archive --list` names those that are."
+        )
     echo(f"{name} is not read with the log any more.")
 
 
@@ -238,7 +278,9 @@ def _write_archives(log: URL, format: str) -> None:
     for name in names:
         write_line(safe_text(name))
     if not names:
-        echo("No archive is attached: `recorder db archive --to` makes one, `--attach` takes one that is there.")
+        echo(
+            "No archive is attached: `recorder db archive --to` makes one, `--attach` takes one that is there."
+        )
 
 
 async def _read(archive: URL) -> None:

@@ -28,7 +28,8 @@ from recorder.store.maintain.upkeep import upkeep_of
 def backup(db: str | None, file: Path, force: bool) -> None:
     """Copy the database to FILE as it is now. Recorders can continue.
 
-    The copy is checked and on the disk before it gets its name. It is a database like any other: `--db FILE` reads it.
+    The copy is checked and on the disk before it gets its name. It is a database like any other:
+    `--db FILE` reads it.
 
     \b
     recorder db backup recordings-2026-11-20.db
@@ -40,7 +41,9 @@ def backup(db: str | None, file: Path, force: bool) -> None:
         )
     file = file.expanduser().absolute()
     with progress_bar("Copying") as move:
-        made = upkeep_of(url).back_up(url, file, lambda done, total: move(completed=done, total=total), force=force)
+        made = upkeep_of(url).back_up(
+            url, file, lambda done, total: move(completed=done, total=total), force=force
+        )
     ended = f"{counted(made.exchanges, 'exchange')} that {'has' if made.exchanges == 1 else 'have'} ended"
     echo(safe_text(f"{file} has {ended} ({file.stat().st_size:,} bytes)."))
     say_waiting(url, made.offsets)
@@ -64,5 +67,7 @@ def waiting_bytes(root: Path, offsets: Mapping[str, tuple[int, int]]) -> int:
         for number in segment_numbers(directory):
             if number >= segment:
                 done = offset if number == segment else 0
-                total += max(0, size_bytes(directory / segment_name(number)) - max(done, len(MAGIC)))
+                total += max(
+                    0, size_bytes(directory / segment_name(number)) - max(done, len(MAGIC))
+                )
     return total

@@ -31,17 +31,23 @@ AGAIN = "What was copied stays: run the same again to go on."
 @click.command("copy")
 @click.argument("source", metavar="SRC")
 @click.argument("target", metavar="DST")
-@click.option("--session", metavar="SESSION", multiple=True, help="Only this session. May be repeated.")
+@click.option(
+    "--session", metavar="SESSION", multiple=True, help="Only this session. May be repeated."
+)
 @format_option("json", "jsonl")
 @click.pass_context
-def command(ctx: click.Context, source: str, target: str, session: tuple[str, ...], format: str) -> None:
-    """Copy the log in SRC into DST, from SQLite to PostgreSQL or back: each a path or a URL, as --db takes it.
+def command(
+    ctx: click.Context, source: str, target: str, session: tuple[str, ...], format: str
+) -> None:
+    """Copy the log in SRC into DST, from SQLite to PostgreSQL or back: each a path or a URL, as
+    --db takes it.
 
-    SRC is only read, and recorders can continue. DST is created if it does not exist, and keeps its content. The chain
-    of every exchange is verified and read back from DST; projections are computed again. Exchanges that are in DST
-    already are not copied, so run the command again after an interruption, or when open exchanges have ended. Journals
-    are not copied. The exit code is 4 if something in SRC is damaged, or DST has other content in its place: it is
-    named, and the rest is copied.
+    SRC is only read, and recorders can continue. DST is created if it does not exist, and keeps its
+    content. The chain of every exchange is verified and read back from DST; projections are
+    computed again. Exchanges that are in DST already are not copied, so run the command again after
+    an interruption, or when open exchanges have ended. Journals are not copied. The exit code is 4
+    if something in SRC is damaged, or DST has other content in its place: it is named, and the rest
+    is copied.
 
     \b
     recorder db copy recordings.db postgresql://me@db.example/recordings
@@ -74,14 +80,22 @@ def command(ctx: click.Context, source: str, target: str, session: tuple[str, ..
     ctx.exit(FOUND if findings else 0)
 
 
-def _copy(source: URL, target: URL, refs: Sequence[str]) -> tuple[list[CopyReport], Mapping[str, tuple[int, int]]]:
+def _copy(
+    source: URL, target: URL, refs: Sequence[str]
+) -> tuple[list[CopyReport], Mapping[str, tuple[int, int]]]:
     """Return the copied sessions, and how far the source has ingested its journals."""
     ids = asyncio.run(_ids(source, refs)) if refs else None
     with CopiedLog.open(source) as here:
         offsets = here.offsets()  # before its events
         with Store(target) as store, CopiedLog.open(target) as there:
             with progress_bar("Copying") as move:
-                copied = copy(here, there, store, lambda done, total: move(completed=done, total=max(done, total)), ids)
+                copied = copy(
+                    here,
+                    there,
+                    store,
+                    lambda done, total: move(completed=done, total=max(done, total)),
+                    ids,
+                )
             with store.transaction():
                 is_due = store.projector.is_due()
     if is_due:
@@ -121,9 +135,13 @@ def _sum_up(target: str, copied: Sequence[CopyReport]) -> int:
         text += f"; {counted(present, 'exchange')} stood there already"
     echo(safe_text(f"{text}."))
     if open_:
-        echo(f"{counted(open_, 'exchange')} had not ended: run the same command again when they have.")
+        echo(
+            f"{counted(open_, 'exchange')} had not ended: run the same command again when they have."
+        )
     if findings:
-        echo(f"{counted(findings, 'finding')}: the parts named above were not copied, or not correctly.")
+        echo(
+            f"{counted(findings, 'finding')}: the parts named above were not copied, or not correctly."
+        )
     return findings
 
 

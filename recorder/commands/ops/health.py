@@ -1,4 +1,5 @@
-"""The checks of `recorder doctor` outside of the database: this machine, and the files beside the database.
+"""The checks of `recorder doctor` outside of the database: this machine, and the files beside the
+database.
 
 Each check is a generator of lines, and waits for nothing. A check changes nothing.
 """
@@ -30,7 +31,8 @@ from recorder.shipping.status import read_status
 from recorder.store.duckdb.connection import extension_mismatch
 from recorder.store.maintain.upkeep import CheckResult
 
-LOW_BYTES = 2**30  # an hour of a busy gateway without its database: `recorder.journal.writer.LIMIT_BYTES`
+# an hour of a busy gateway without its database: `recorder.journal.writer.LIMIT_BYTES`
+LOW_BYTES = 2**30
 WAITING_BYTES = 64 * 2**20  # in a journal whose recorder runs: its ingester is behind
 SILENT_S = 60.0  # a collector leaves a word every second, but not while a large commit runs
 YEARS = range(2025, 2100)
@@ -41,8 +43,31 @@ PORT = 8787  # of `recorder serve`
 LIBRARIES = ("sqlalchemy", "aiosqlite", "alembic", "httptools", "uvloop")
 
 NETWORK = {
-    *("nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "ncpfs", "lustre", "ceph", "glusterfs", "beegfs", "gpfs"),
-    *("fuse.sshfs", "fuse.s3fs", "fuse.rclone", "fuse.glusterfs", "fuse.gcsfuse", "fuse.cephfs", "davfs", "fuse.davfs"),
+    *(
+        "nfs",
+        "nfs4",
+        "cifs",
+        "smb3",
+        "smbfs",
+        "9p",
+        "afs",
+        "ncpfs",
+        "lustre",
+        "ceph",
+        "glusterfs",
+        "beegfs",
+        "gpfs",
+    ),
+    *(
+        "fuse.sshfs",
+        "fuse.s3fs",
+        "fuse.rclone",
+        "fuse.glusterfs",
+        "fuse.gcsfuse",
+        "fuse.cephfs",
+        "davfs",
+        "fuse.davfs",
+    ),
 }
 VOLATILE = {"tmpfs", "ramfs"}
 
@@ -50,11 +75,21 @@ VOLATILE = {"tmpfs", "ramfs"}
 def python() -> Iterator[CheckResult]:
     """Yield the versions, for bug reports; the proxy's figures were measured with uvloop."""
     found = [f"{name} {version}" for name in LIBRARIES if (version := _version(name))]
-    yield CheckResult("ok", "python", f"Python {sys.version.split()[0]}, recorder {__version__}, {', '.join(found)}.")
+    yield CheckResult(
+        "ok",
+        "python",
+        f"Python {sys.version.split()[0]}, recorder {__version__}, {', '.join(found)}.",
+    )
     if _version("uvloop") is None and sys.platform != "win32":
-        yield CheckResult("warn", "python", "uvloop is not installed, so the proxy is slower: `pip install uvloop`.")
+        yield CheckResult(
+            "warn",
+            "python",
+            "uvloop is not installed, so the proxy is slower: `pip install uvloop`.",
+        )
     if mismatch := extension_mismatch():
-        yield CheckResult("warn", "python", f"Archives, Parquet and `--engine duckdb` do not work. {mismatch}")
+        yield CheckResult(
+            "warn", "python", f"Archives, Parquet and `--engine duckdb` do not work. {mismatch}"
+        )
 
 
 def _version(name: str) -> str | None:
@@ -70,7 +105,11 @@ def descriptors() -> Iterator[CheckResult]:
     served = capacity(hard).served
     message = f"A recorder may open {hard} files (it raises its soft limit, {soft} here): {served} streams at once."
     if served < FEW_STREAMS:
-        yield CheckResult("warn", "files", f"{message} Raise the hard limit: `ulimit -Hn`, or LimitNOFILE= of systemd.")
+        yield CheckResult(
+            "warn",
+            "files",
+            f"{message} Raise the hard limit: `ulimit -Hn`, or LimitNOFILE= of systemd.",
+        )
     else:
         yield CheckResult("ok", "files", message)
 
@@ -82,12 +121,20 @@ def clock() -> Iterator[CheckResult]:
     time.sleep(0.01)
     apart_ns = abs((time.time_ns() - wall_ns) - (time.monotonic_ns() - monotonic_ns))
     if year not in YEARS:
-        yield CheckResult("bad", "clock", f"The clock says it is {year}: set it, or sessions will not sort by time.")
+        yield CheckResult(
+            "bad",
+            "clock",
+            f"The clock says it is {year}: set it, or sessions will not sort by time.",
+        )
     elif apart_ns > STEP_NS:
-        yield CheckResult("warn", "clock", "The clock was set just now: new sessions may sort before older ones.")
+        yield CheckResult(
+            "warn", "clock", "The clock was set just now: new sessions may sort before older ones."
+        )
     else:
         yield CheckResult(
-            "ok", "clock", f"The clock runs evenly; it is {time.strftime('%Y-%m-%d %H:%M:%S', time.gmtime())} UTC."
+            "ok",
+            "clock",
+            f"The clock runs evenly; it is {time.strftime('%Y-%m-%d %H:%M:%S', time.gmtime())} UTC.",
         )
 
 
@@ -101,7 +148,9 @@ def port(number: int = PORT) -> Iterator[CheckResult]:
             message = f"Port {number} is taken: by a recorder that runs, or give `recorder serve` another with --port."
             yield CheckResult("ok", "port", message)
         else:
-            yield CheckResult("ok", "port", f"Port {number}, where `recorder serve` listens, is free.")
+            yield CheckResult(
+                "ok", "port", f"Port {number}, where `recorder serve` listens, is free."
+            )
 
 
 # -- the files
@@ -109,7 +158,17 @@ def port(number: int = PORT) -> Iterator[CheckResult]:
 
 def modes(files: Sequence[Path], root: Path) -> Iterator[CheckResult]:
     """Check that only the owner can read the recordings."""
-    found = list(_loose([*files, root, *journals(root), folder(root), *(each.path for each in unreadable_files(root))]))
+    found = list(
+        _loose(
+            [
+                *files,
+                root,
+                *journals(root),
+                folder(root),
+                *(each.path for each in unreadable_files(root)),
+            ]
+        )
+    )
     yield from found
     if not found:
         of = "the database and what belongs to it" if files else "the journals"
@@ -125,24 +184,34 @@ def _loose(paths: list[Path]) -> Iterator[CheckResult]:
         mode = stat.S_IMODE(status.st_mode)
         if mode & 0o077:
             right = "700" if stat.S_ISDIR(status.st_mode) else "600"
-            yield CheckResult("warn", "modes", f"Others may read {path} ({mode:04o}): run `chmod {right} '{path}'`.")
+            yield CheckResult(
+                "warn",
+                "modes",
+                f"Others may read {path} ({mode:04o}): run `chmod {right} '{path}'`.",
+            )
         if hasattr(os, "geteuid") and status.st_uid != os.geteuid():
             message = f"{path} belongs to user {status.st_uid}, not to you ({os.geteuid()}): run recorder as its owner."
             yield CheckResult("warn", "modes", message)
 
 
 def filesystem(database: Path, mounts: Path = Path("/proc/mounts")) -> Iterator[CheckResult]:
-    """Check the type of the filesystem: locks of SQLite and recorder do not work on a network filesystem."""
+    """Check the type of the filesystem: locks of SQLite and recorder do not work on a network
+    filesystem.
+    """
     kind = filesystem_of(database, mounts)
     if kind is None:
         yield CheckResult(
-            "ok", "filesystem", "The type of the filesystem is unknown here: keep the database on a local disk."
+            "ok",
+            "filesystem",
+            "The type of the filesystem is unknown here: keep the database on a local disk.",
         )
     elif kind in NETWORK:
         message = f"The database is on {kind}, a network filesystem, where locks do not hold: move it to a local disk."
         yield CheckResult("bad", "filesystem", message)
     elif kind in VOLATILE:
-        yield CheckResult("warn", "filesystem", f"The database is on {kind}, in memory: a restart deletes it.")
+        yield CheckResult(
+            "warn", "filesystem", f"The database is on {kind}, in memory: a restart deletes it."
+        )
     else:
         yield CheckResult("ok", "filesystem", f"The database is on a local filesystem ({kind}).")
 
@@ -160,21 +229,28 @@ def filesystem_of(path: Path, mounts: Path) -> str | None:
             continue
         point = Path(fields[1].replace("\\040", " ").replace("\\011", "\t"))
         if resolved.is_relative_to(point) and (found is None or len(point.parts) >= found[0]):
-            found = len(point.parts), fields[2]  # of several at one place, the last covers the others
+            # of several at one place, the last covers the others
+            found = len(point.parts), fields[2]
     return found[1] if found else None
 
 
 def space(path: Path, what: str = "the database") -> Iterator[CheckResult]:
-    """Check the free disk space: on a full disk a recorder forwards, and counts what it cannot keep."""
+    """Check the free disk space: on a full disk a recorder forwards, and counts what it cannot
+    keep.
+    """
     there = next((each for each in (path.parent, *path.parent.parents) if each.exists()), Path("/"))
     free = shutil.disk_usage(there).free
     state = f"{free / 2**30:.1f} GiB are free for {what}"
     if free < MARK_BYTES:
         yield CheckResult(
-            "bad", "space", f"Only {free // 2**20} MiB are free for {what}: free some, or gaps will follow."
+            "bad",
+            "space",
+            f"Only {free // 2**20} MiB are free for {what}: free some, or gaps will follow.",
         )
     elif free < LOW_BYTES:
-        yield CheckResult("warn", "space", f"{state}, less than a journal may need: free some disk space.")
+        yield CheckResult(
+            "warn", "space", f"{state}, less than a journal may need: free some disk space."
+        )
     else:
         yield CheckResult("ok", "space", f"{state}.")
 
@@ -194,14 +270,18 @@ def journal(root: Path) -> Iterator[CheckResult]:
         if waits.size_bytes > WAITING_BYTES or since_s > LAG_S:
             size = f"{waits.size_bytes / 2**20:.1f} MiB"
             why = "the database is slow, locked, or refuses, or the processor is busy"
-            message = f"{size} wait in {directory} for the log, the oldest for {since_s:.0f} s: {why}."
+            message = (
+                f"{size} wait in {directory} for the log, the oldest for {since_s:.0f} s: {why}."
+            )
             yield CheckResult("warn", "journal", message)
     running = "1 recorder runs" if alive == 1 else f"{alive} recorders run"
     yield CheckResult("ok", "journal", f"{running} just now.")
 
 
 def edges() -> Iterator[CheckResult]:
-    """Check the journals of this machine that are shipped and not ingested: of recorders without a database."""
+    """Check the journals of this machine that are shipped and not ingested: of recorders without a
+    database.
+    """
     for root in journals(edges_root()):
         for directory in journals(root):
             if state(directory) != "alive":
@@ -213,7 +293,9 @@ def edges() -> Iterator[CheckResult]:
             since_s = waits.since_s or 0.0
             if since_s > LAG_S:
                 message = f"{waits.size_bytes / 2**20:.1f} MiB wait in {directory}, the oldest for {since_s:.0f} s: the"
-                yield CheckResult("warn", "edge", f"{message} object store is away, slow, or refuses.")
+                yield CheckResult(
+                    "warn", "edge", f"{message} object store is away, slow, or refuses."
+                )
 
 
 def collector(root: Path) -> Iterator[CheckResult]:
@@ -223,7 +305,11 @@ def collector(root: Path) -> Iterator[CheckResult]:
         return
     silent_s = time.time() - status.noted_s
     if silent_s > SILENT_S:
-        yield CheckResult("warn", "collector", f"The collector of {status.url} has said nothing for {silent_s:.0f} s.")
+        yield CheckResult(
+            "warn",
+            "collector",
+            f"The collector of {status.url} has said nothing for {silent_s:.0f} s.",
+        )
         return
     found = f"{counted(status.recorders, 'edge')} of {status.url}, {status.lag_s:.1f} s behind."
     yield CheckResult("warn" if status.lag_s > LAG_S else "ok", "collector", found)
@@ -256,5 +342,7 @@ def _unreadable(root: Path) -> Iterator[CheckResult]:
         yield CheckResult("warn", "journal", message)
         if size_bytes > LIMIT_BYTES // 2:
             yield CheckResult(
-                "warn", "journal", f"{folder(root)} holds {LIMIT_BYTES >> 20} MiB at most: delete some of it."
+                "warn",
+                "journal",
+                f"{folder(root)} holds {LIMIT_BYTES >> 20} MiB at most: delete some of it.",
             )

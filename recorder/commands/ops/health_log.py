@@ -1,4 +1,6 @@
-"""The checks of `recorder doctor` on the database: those of its engine, and of who writes and who verified it."""
+"""The checks of `recorder doctor` on the database: those of its engine, and of who writes and who
+verified it.
+"""
 
 from __future__ import annotations
 
@@ -69,9 +71,15 @@ def _open(writer: Callable[[str], Writer], ask: Ask) -> Iterator[CheckResult]:
         counts[writer(recorder_id)] += exchanges
     for state, remedy in _REMEDIES.items():
         if count := counts[state]:
-            yield CheckResult("warn", "open", f"{counted(count, 'exchange')} without an end: {remedy}.")
+            yield CheckResult(
+                "warn", "open", f"{counted(count, 'exchange')} without an end: {remedy}."
+            )
     if count := counts["alive"]:
-        yield CheckResult("ok", "open", f"{counted(count, 'exchange')} {'is' if count == 1 else 'are'} being recorded.")
+        yield CheckResult(
+            "ok",
+            "open",
+            f"{counted(count, 'exchange')} {'is' if count == 1 else 'are'} being recorded.",
+        )
     if not counts:
         yield CheckResult("ok", "open", "No exchange is open.")
 
@@ -91,10 +99,14 @@ def _recorders(url: URL, ask: Ask) -> Iterator[CheckResult]:
     if silent:
         last = span_text(min(each.silent_ns for each in silent))
         yield CheckResult(
-            "warn", "recorders", f"{of_recorders(silent)} not heard of for {last} or more: run `recorder db recover`."
+            "warn",
+            "recorders",
+            f"{of_recorders(silent)} not heard of for {last} or more: run `recorder db recover`.",
         )
     elif found:
-        yield CheckResult("ok", "recorders", f"{of_recorders(found)} open, and heard of within the last hour.")
+        yield CheckResult(
+            "ok", "recorders", f"{of_recorders(found)} open, and heard of within the last hour."
+        )
     else:
         yield CheckResult("ok", "recorders", "No recorder elsewhere has anything open.")
 
@@ -103,20 +115,32 @@ def _verified(url: URL, ask: Ask) -> Iterator[CheckResult]:
     try:
         last = last_verify(url)
     except (OSError, ValueError):
-        yield CheckResult("warn", "verify", "The time of the last verification cannot be read: run `recorder verify`.")
+        yield CheckResult(
+            "warn",
+            "verify",
+            "The time of the last verification cannot be read: run `recorder verify`.",
+        )
         return
     if last is None:
         if ask("SELECT EXISTS (SELECT 1 FROM exchanges)"):
-            yield CheckResult("warn", "verify", "The log was never verified: run `recorder verify`.")
+            yield CheckResult(
+                "warn", "verify", "The log was never verified: run `recorder verify`."
+            )
     elif last.findings:
         message = f"The last `recorder verify`, on {_day(last.ended_ns)}, had findings: run it again, and see."
         yield CheckResult("bad", "verify", message)
     elif time.time_ns() - last.ended_ns > OLD_NS:
         yield CheckResult(
-            "warn", "verify", f"The log was last verified on {_day(last.ended_ns)}: run `recorder verify`."
+            "warn",
+            "verify",
+            f"The log was last verified on {_day(last.ended_ns)}: run `recorder verify`.",
         )
     else:
-        yield CheckResult("ok", "verify", f"The log was last verified on {_day(last.ended_ns)}: all was as recorded.")
+        yield CheckResult(
+            "ok",
+            "verify",
+            f"The log was last verified on {_day(last.ended_ns)}: all was as recorded.",
+        )
 
 
 def _day(ns: int) -> str:
@@ -129,13 +153,17 @@ FROM __ducklake_metadata_{LAKE}.ducklake_data_file WHERE end_snapshot IS NULL"""
 
 
 def checks(url: URL, more: Mapping[str, Check]) -> Iterator[CheckResult]:
-    """Yield the checks of a log or an archive, and `more`, up to the first failure that prevents the others."""
+    """Yield the checks of a log or an archive, and `more`, up to the first failure that prevents
+    the others.
+    """
     if not is_archive(url):
         yield from upkeep_of(url).checks(url, more)
         return
     name = database_name(url)
     if is_missing(url):
-        yield CheckResult("ok", "database", f"There is no archive {name} yet: `recorder db archive` makes it.")
+        yield CheckResult(
+            "ok", "database", f"There is no archive {name} yet: `recorder db archive` makes it."
+        )
         return
     try:
         with open_archive(url, "doctor") as archive, translated(url):
@@ -148,6 +176,8 @@ def checks(url: URL, more: Mapping[str, Check]) -> Iterator[CheckResult]:
                 f"{name} has {sessions} in {counted(files, 'file')} of {size_bytes / 2**20:.1f} MiB in "
                 f"{data_path(archive.connection)}, and schema {HEAD}.",
             )
-            yield from run_checks({**{name: CHECKS[name] for name in _OF_ARCHIVE}, **more}, ask, lambda _: False)
+            yield from run_checks(
+                {**{name: CHECKS[name] for name in _OF_ARCHIVE}, **more}, ask, lambda _: False
+            )
     except RecorderError as error:
         yield CheckResult("bad", "database", str(error))

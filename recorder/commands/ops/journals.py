@@ -1,6 +1,7 @@
 """The journals beside a database: which recorders run, and what killed ones left.
 
-A look changes nothing: no file is made, and a lock is tried for no longer than it takes to let go of it.
+A look changes nothing: no file is made, and a lock is tried for no longer than it takes to let go
+of it.
 """
 
 from __future__ import annotations
@@ -12,19 +13,30 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from recorder.journal.reader import INGESTER_LOCK, WRITER_LOCK, segment_name, segment_numbers, size_bytes
+from recorder.journal.reader import (
+    INGESTER_LOCK,
+    WRITER_LOCK,
+    segment_name,
+    segment_numbers,
+    size_bytes,
+)
 
 if TYPE_CHECKING:  # it loads the whole store, which `recorder sessions` has no use for
     from recorder.store.maintain.verify.log import Writer
 
-GONE_NS = 3600 * 10**9  # a recorder elsewhere is gone that was not heard of for so long, if nothing else is said
+# a recorder elsewhere is gone that was not heard of for so long, if nothing else is said
+GONE_NS = 3600 * 10**9
 YOUNG_S = 2.0  # a journal is made, then locked: in between nobody may be in the way of that
 
 
 def state(directory: Path) -> Writer:
     if not directory.is_dir():
         return "gone"
-    return "alive" if any(_is_held(directory / name) for name in (WRITER_LOCK, INGESTER_LOCK)) else "left"
+    return (
+        "alive"
+        if any(_is_held(directory / name) for name in (WRITER_LOCK, INGESTER_LOCK))
+        else "left"
+    )
 
 
 def journals(root: Path) -> Iterator[Path]:
@@ -35,13 +47,17 @@ def journals(root: Path) -> Iterator[Path]:
 
 def journal_bytes(directory: Path) -> int:
     """Return the size of a journal: what is not deleted yet."""
-    return sum(size_bytes(directory / segment_name(number)) for number in segment_numbers(directory))
+    return sum(
+        size_bytes(directory / segment_name(number)) for number in segment_numbers(directory)
+    )
 
 
 def killed(directory: Path) -> str:
     """Return the sentence about the journal of a killed recorder."""
     size = journal_bytes(directory)
-    return f"A recorder was killed and left {size:,} bytes in {directory}: run `recorder db recover`."
+    return (
+        f"A recorder was killed and left {size:,} bytes in {directory}: run `recorder db recover`."
+    )
 
 
 def _is_held(lock: Path) -> bool:

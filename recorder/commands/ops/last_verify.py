@@ -1,4 +1,5 @@
-"""The time of the last full verification, in a small file beside the database: `<database>.verified`.
+"""The time of the last full verification, in a small file beside the database:
+`<database>.verified`.
 
 Not in the database: who only proves something does not write to what he proves.
 """
@@ -39,11 +40,16 @@ def keep(database: Path | URL, last: LastVerify) -> None:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         save(path, [msgspec.json.encode(last), b"\n"])
     except OSError as error:
-        echo(f"The time of this verification cannot be saved for `recorder doctor`: {path}: {error.strerror}.")
+        echo(
+            f"The time of this verification cannot be saved for `recorder doctor`: {path}: {error.strerror}."
+        )
 
 
 def last_verify(database: Path | URL) -> LastVerify | None:
-    """Return the last result, None if there is none. Raise `ValueError` or `OSError` if the file cannot be read."""
+    """Return the last result, None if there is none.
+
+    Raise `ValueError` or `OSError` if the file cannot be read.
+    """
     try:
         return msgspec.json.decode(verified_path(database).read_bytes(), type=LastVerify)
     except FileNotFoundError:

@@ -40,7 +40,13 @@ from recorder.store.location import journal_root
 from recorder.store.maintain.purge.delete import being_recorded, purge, sweep
 from recorder.store.maintain.purge.tombstone import Counts, Tombstone
 from recorder.store.queries.reader import LogReader
-from recorder.store.queries.retention import RetentionPolicy, SessionSize, expired, holdings, recorders_of_open
+from recorder.store.queries.retention import (
+    RetentionPolicy,
+    SessionSize,
+    expired,
+    holdings,
+    recorders_of_open,
+)
 from recorder.store.queries.session_named import session_named, tombstone_of
 from recorder.store.write.writer import Store
 
@@ -75,7 +81,10 @@ class Chosen(NamedTuple):
 
     @property
     def ids(self) -> list[str]:
-        return [*(each.session_id for each in self.holdings), *(each.session_id for each in self.purged)]
+        return [
+            *(each.session_id for each in self.holdings),
+            *(each.session_id for each in self.purged),
+        ]
 
     @property
     def has_content(self) -> bool:
@@ -85,8 +94,12 @@ class Chosen(NamedTuple):
 
 @click.command("purge")
 @click.argument("sessions", metavar="[SESSION]…", nargs=-1)
-@click.option("--older-than", type=INSTANT, metavar="30d|DATE", help="All sessions last used before then.")
-@click.option("--larger-than", type=SIZE, metavar="SIZE", help="All sessions larger than this: 500M, 1G.")
+@click.option(
+    "--older-than", type=INSTANT, metavar="30d|DATE", help="All sessions last used before then."
+)
+@click.option(
+    "--larger-than", type=SIZE, metavar="SIZE", help="All sessions larger than this: 500M, 1G."
+)
 @click.option(
     "--keep",
     type=SIZE,
@@ -120,15 +133,19 @@ def purge_command(
     vacuum: bool,
     format: str,
 ) -> None:
-    """Delete sessions for good: each SESSION, or all that are old or large. A session must meet all conditions.
+    """Delete sessions for good: each SESSION, or all that are old or large.
 
-    Nothing of them stays in the database, its WAL or its journals; a tombstone keeps the time, the reason and the size.
-    A SESSION that is in an archive of the log is purged there; with an archive as --db, all conditions are for it.
-    Recorders can continue: while the database is rewritten, their journals keep all chunks. Backups, exports and
-    cassettes are not touched. To finish an incomplete purge, run it again with the same id.
+    A session must meet all conditions.
 
-    On PostgreSQL only the owner of the schema can purge. The sessions are unreadable then, but their bytes stay in the
-    WAL, and in the tables until the server reuses the space. Other machines' recorders delete their own journals.
+    Nothing of them stays in the database, its WAL or its journals; a tombstone keeps the time, the
+    reason and the size. A SESSION that is in an archive of the log is purged there; with an archive
+    as --db, all conditions are for it. Recorders can continue: while the database is rewritten,
+    their journals keep all chunks. Backups, exports and cassettes are not touched. To finish an
+    incomplete purge, run it again with the same id.
+
+    On PostgreSQL only the owner of the schema can purge. The sessions are unreadable then, but
+    their bytes stay in the WAL, and in the tables until the server reuses the space. Other
+    machines' recorders delete their own journals.
 
     \b
     recorder db purge latest --reason "a password in it"
@@ -137,11 +154,15 @@ def purge_command(
     """
     limits = RetentionPolicy(older_than, larger_than, keep)
     if bool(sessions) == (limits != RetentionPolicy()):
-        raise UsageError("Choose what to delete: sessions by name, or by --older-than, --larger-than and --keep.")
+        raise UsageError(
+            "Choose what to delete: sessions by name, or by --older-than, --larger-than and --keep."
+        )
     url = chosen_url(db)
     require(url)
     if not (dry_run or yes or (sys.stdin.isatty() and sys.stderr.isatty() and format != "json")):
-        raise UsageError("A purge cannot be undone: give --yes, or --dry-run to see what it would delete.")
+        raise UsageError(
+            "A purge cannot be undone: give --yes, or --dry-run to see what it would delete."
+        )
     if not (dry_run or is_archive(url)):
         recover_left(url)  # it would come once the session is gone
     found = asyncio.run(_chosen(url, sessions, limits))
@@ -247,7 +268,10 @@ def _carry_out(url: URL, found: Chosen, reason: str, vacuum: bool) -> None:
 
 
 def _purge(url: URL, found: Chosen, reason: str, vacuum: bool) -> None:
-    """Delete the sessions and vacuum. Raise `RecorderError` if a later purge must finish the work."""
+    """Delete the sessions and vacuum.
+
+    Raise `RecorderError` if a later purge must finish the work.
+    """
     root, late = journal_root(url), LateJournals()
     again = (found.purged or found.holdings)[0].session_id
     for tombstone in found.purged:
@@ -264,9 +288,15 @@ def _purge(url: URL, found: Chosen, reason: str, vacuum: bool) -> None:
             raise RecorderError(
                 f"{error} Then run `recorder db purge {again}`: pieces are still in the {address_of(url).purged_from}."
             ) from error
-    echo(f"{counted(len(done), 'session')} purged: {_sums(done)}." if done else "Removed what was left of it.")
+    echo(
+        f"{counted(len(done), 'session')} purged: {_sums(done)}."
+        if done
+        else "Removed what was left of it."
+    )
     if unknown:
-        echo(f"{counted(unknown, 'piece')} of journals that could not be read may have been of it, and went too.")
+        echo(
+            f"{counted(unknown, 'piece')} of journals that could not be read may have been of it, and went too."
+        )
     address = address_of(url)
     if address.purge_notice:
         echo(address.purge_notice)
@@ -289,23 +319,39 @@ def _forget(root: Path, session_ids: Collection[str]) -> int:
     try:
         return forget(root, session_ids)
     except OSError as error:
-        message = f"{folder(root)} cannot be emptied: {error.strerror}. Delete it, then purge again."
+        message = (
+            f"{folder(root)} cannot be emptied: {error.strerror}. Delete it, then purge again."
+        )
         raise RecorderError(message) from error
 
 
-def _delete(store: Store, held: Sequence[SessionSize], reason: str, move: Update, late: LateJournals) -> list[Counts]:
-    writer, there = writer_at(store.url), {directory.name for directory in journals(journal_root(store.url))}
+def _delete(
+    store: Store, held: Sequence[SessionSize], reason: str, move: Update, late: LateJournals
+) -> list[Counts]:
+    writer, there = (
+        writer_at(store.url),
+        {directory.name for directory in journals(journal_root(store.url))},
+    )
     done: list[Counts] = []
     try:
         for each in held:
-            counts = purge(store, each.session_id, reason, time.time_ns(), there, lambda name: writer(name) == "alive")
+            counts = purge(
+                store,
+                each.session_id,
+                reason,
+                time.time_ns(),
+                there,
+                lambda name: writer(name) == "alive",
+            )
             if counts is not None:
                 done.append(counts)
                 late.add(counts.late)
             move(advance=1)
     except BaseException:
         if done:
-            echo(f"{counted(len(done), 'session')} purged so far: the next purge removes what is left of them.")
+            echo(
+                f"{counted(len(done), 'session')} purged so far: the next purge removes what is left of them."
+            )
         raise
     return done
 
@@ -326,7 +372,9 @@ class LateJournals:
         return all([self._blank(store, directory) for directory in there])
 
     def report_elsewhere(self, root: Path) -> None:
-        """Recorders on other machines delete their own journals, each segment when it is in the log."""
+        """Recorders on other machines delete their own journals, each segment when it is in the
+        log.
+        """
         elsewhere = self._ids.keys() - {directory.name for directory in journals(root)}
         if elsewhere:
             count = "a journal" if len(elsewhere) == 1 else f"{len(elsewhere):,} journals"
@@ -336,7 +384,9 @@ class LateJournals:
         with store.transaction():
             place = store.offset(directory.name)
         try:
-            return scrub_exchanges(directory, Position(*place) if place else START, self._ids[directory.name])
+            return scrub_exchanges(
+                directory, Position(*place) if place else START, self._ids[directory.name]
+            )
         except (OSError, RecorderError) as error:
             echo(safe_text(f"The journal {directory} cannot be overwritten: {error}"))
             return False
@@ -348,10 +398,14 @@ def _purge_in(archive: URL, session_ids: Sequence[str], reason: str) -> None:
         done = purge_archive(archive, session_ids, reason, time.time_ns())
     name = safe_text(database_name(archive))
     if done:
-        events, size_bytes = (sum(getattr(each, noun) for each in done) for noun in ("events", "bytes"))
+        events, size_bytes = (
+            sum(getattr(each, noun) for each in done) for noun in ("events", "bytes")
+        )
         of = f"{counted(events, 'event')}, {counted(size_bytes, 'byte')}"
         echo(f"{counted(len(done), 'session')} purged in {name}: {of}.")
-    echo(f"Files, snapshots and catalog of {name} have no byte of it any more. Copies of them are not touched.")
+    echo(
+        f"Files, snapshots and catalog of {name} have no byte of it any more. Copies of them are not touched."
+    )
 
 
 def _purge_archived(log: URL, found: Sequence[Tombstone], reason: str) -> set[str]:
@@ -375,8 +429,8 @@ def _purge_archived(log: URL, found: Sequence[Tombstone], reason: str) -> set[st
 
 
 def _purge_copies(log: URL, session_ids: Sequence[str], reason: str) -> None:
-    """Purge sessions that have just been purged in a log in its archives: an archiver that was interrupted left them in
-    both, and one that runs may have copied them meanwhile.
+    """Purge sessions that have just been purged in a log in its archives: an archiver that was
+    interrupted left them in both, and one that runs may have copied them meanwhile.
 
     Raise `RecorderError` if an archive cannot be searched for them.
     """

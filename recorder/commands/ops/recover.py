@@ -37,8 +37,9 @@ NAMED = 5  # machines that a line names
 def recover_command(db: str | None, gone_after: int | None) -> None:
     """Ingest the journals of killed recorders. `recorder serve` does so by itself.
 
-    On PostgreSQL this also ends the open exchanges of recorders on other machines that gave no sign of life for long:
-    with a gap, and as `recorder_crash`. Exchanges of recorders that run are not touched.
+    On PostgreSQL this also ends the open exchanges of recorders on other machines that gave no sign
+    of life for long: with a gap, and as `recorder_crash`. Exchanges of recorders that run are not
+    touched.
 
     \b
     recorder db recover
@@ -47,7 +48,9 @@ def recover_command(db: str | None, gone_after: int | None) -> None:
     url = chosen_url(db)
     address = address_of(url)
     if gone_after is not None and address.is_local:
-        raise UsageError("--gone-after is for PostgreSQL: for a file, locks show which recorders run.")
+        raise UsageError(
+            "--gone-after is for PostgreSQL: for a file, locks show which recorders run."
+        )
     if not journal_root(url).exists():
         address.require(url)
     with Store(url) as store:
@@ -88,7 +91,9 @@ def of_recorders(found: Sequence[Unfinished]) -> str:
     """Return the numbers of open exchanges and recorders, with their machines."""
     hosts = sorted({each.host or "a machine unknown" for each in found})
     exchanges = counted(sum(each.exchanges for each in found), "exchange")
-    return safe_text(f"{exchanges} of {counted(len(found), 'recorder')} elsewhere ({enumerated(hosts, NAMED)})")
+    return safe_text(
+        f"{exchanges} of {counted(len(found), 'recorder')} elsewhere ({enumerated(hosts, NAMED)})"
+    )
 
 
 def _wait(seconds: float) -> bool:

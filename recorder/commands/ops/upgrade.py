@@ -1,4 +1,6 @@
-"""`recorder db upgrade` and `recorder db rebuild`: bring schema and projections to the version of this program."""
+"""`recorder db upgrade` and `recorder db rebuild`: bring schema and projections to the version of
+this program.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,9 @@ def upgrade(roles: bool, partitions: str | None, db: str | None) -> None:
     if roles and not schema.grants:
         raise UsageError("Roles are for PostgreSQL: the mode of a file decides who may use it.")
     if partitions is not None and not schema.partitions:
-        raise UsageError("Partitions are for PostgreSQL: a file has none, and `recorder db purge` deletes from it.")
+        raise UsageError(
+            "Partitions are for PostgreSQL: a file has none, and `recorder db purge` deletes from it."
+        )
     if is_archive(url):
         upgrade_archive(url)
         echo(f"{database_name(url)} is up to date.")
@@ -62,7 +66,8 @@ def upgrade(roles: bool, partitions: str | None, db: str | None) -> None:
 def rebuild_command(db: str | None) -> None:
     """Compute messages, tool calls, usage and all other projections again from the log.
 
-    Recorders and readers can continue. An interrupted rebuild continues where it was when it is called again.
+    Recorders and readers can continue. An interrupted rebuild continues where it was when it is
+    called again.
 
     \b
     recorder db rebuild
@@ -78,4 +83,6 @@ def _rebuild(store: Store) -> None:
         rebuilt = rebuild(store, lambda done, total: move(completed=done, total=total))
     echo(f"{counted(rebuilt.exchanges, 'exchange')} rebuilt.")
     for session_id, exchange_id, reason in rebuilt.put_aside:
-        echo(f"Exchange {exchange_id} of session {session_id} has no projections, please report it: {reason}")
+        echo(
+            f"Exchange {exchange_id} of session {session_id} has no projections, please report it: {reason}"
+        )

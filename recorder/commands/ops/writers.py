@@ -1,4 +1,6 @@
-"""The state of the recorder that wrote an exchange, from its journal and from the server's last sign of life."""
+"""The state of the recorder that wrote an exchange, from its journal and from the server's last
+sign of life.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,10 @@ _SILENCE = Statement(
 
 
 def writer_of(root: Path) -> Callable[[str], Writer]:
-    """Return a function from recorder id to state, from the journals in `root`. Each journal is read once."""
+    """Return a function from recorder id to state, from the journals in `root`.
+
+    Each journal is read once.
+    """
     return cache(lambda name: state(root / name) if name and Path(name).name == name else "gone")
 
 

@@ -1,7 +1,7 @@
 """The JSON Schemas of what commands write with `--json`, made of structs: `--schema` prints them.
 
-Schemas only grow: a property keeps its name and its type, and new ones may come. Tests compare them with what commands
-really write.
+Schemas only grow: a property keeps its name and its type, and new ones may come. Tests compare them
+with what commands really write.
 """
 
 from __future__ import annotations
@@ -54,7 +54,9 @@ FORMS: Mapping[str, Written] = {
         conversations.ChainedSession,
     ),
     "events": Written(
-        "events --json", "The rows of the log, exchange by exchange, as they were written.", list[logs.Event]
+        "events --json",
+        "The rows of the log, exchange by exchange, as they were written.",
+        list[logs.Event],
     ),
     "tail": Written("tail --jsonl", "One line: an event that was just recorded.", logs.TailedEvent),
     "usage": Written(
@@ -66,11 +68,23 @@ FORMS: Mapping[str, Written] = {
     "diff": Written("diff --json", "How B differs from A.", judgements.Comparison),
     "lint": Written("lint --json", "The findings.", list[judgements.Judgement]),
     "lint-list": Written("lint --list --json", "The rules.", list[judgements.Rule]),
-    "probe": Written("probe --json", "The cases of a probe, each streamed and plain.", list[judgements.ProbedCase]),
-    "bisect": Written("bisect --json", "The recorded answer that makes a check fail: one object.", judgements.Bisected),
-    "torture": Written("torture --json", "The faults, each with its verdict.", list[judgements.JudgedFault]),
+    "probe": Written(
+        "probe --json",
+        "The cases of a probe, each streamed and plain.",
+        list[judgements.ProbedCase],
+    ),
+    "bisect": Written(
+        "bisect --json",
+        "The recorded answer that makes a check fail: one object.",
+        judgements.Bisected,
+    ),
+    "torture": Written(
+        "torture --json", "The faults, each with its verdict.", list[judgements.JudgedFault]
+    ),
     "resend": Written(
-        "resend --json", "What was sent again, and how the answers differ: one object.", judgements.ResentRequests
+        "resend --json",
+        "What was sent again, and how the answers differ: one object.",
+        judgements.ResentRequests,
     ),
     "query-list": Written(
         "query --list --json",
@@ -82,14 +96,18 @@ FORMS: Mapping[str, Written] = {
         "The rows of the statement: the keys are its columns. Bytes that are no UTF-8 are an object with `base64`.",
         list[dict[str, Any]],
     ),
-    "token-list": Written("token list --json", "The tokens of a shared recorder.", list[NamedToken]),
+    "token-list": Written(
+        "token list --json", "The tokens of a shared recorder.", list[NamedToken]
+    ),
     "prices-list": Written(
         "prices list --json",
         "The prices that are valid now, in the order in which they are looked up.",
         list[upkeep.PriceCard],
     ),
     "import": Written("import --json", "The files that were imported.", list[upkeep.ImportedFile]),
-    "export": Written("export --to --json", "What the collector has taken: one object.", list[upkeep.Push]),
+    "export": Written(
+        "export --to --json", "What the collector has taken: one object.", list[upkeep.Push]
+    ),
     "verify": Written(
         "verify --json",
         "What was verified: a row for each session; damage of a database as a whole comes first, without an id.",
@@ -102,7 +120,9 @@ FORMS: Mapping[str, Written] = {
         "The archives that are read together with the log.",
         list[upkeep.AttachedArchive],
     ),
-    "db-copy": Written("db copy --json", "What was copied, by session.", list[upkeep.CopiedSession]),
+    "db-copy": Written(
+        "db copy --json", "What was copied, by session.", list[upkeep.CopiedSession]
+    ),
     "db-purge": Written(
         "db purge --json",
         "The sessions that were deleted, or would be with `--dry-run`.",
@@ -129,7 +149,9 @@ _NAMES: Mapping[type[inspect.Type], str] = {
 
 
 def _schema(kind: inspect.Type) -> dict[str, Any]:
-    """Return the schema of a type as people read it: whole, with the meaning of each property, and open for more."""
+    """Return the schema of a type as people read it: whole, with the meaning of each property, and
+    open for more.
+    """
     match kind:
         case inspect.StructType():
             return _object(kind)

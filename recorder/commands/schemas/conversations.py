@@ -254,8 +254,8 @@ class ShownExchange(Form):
     user_text: TextIfAny
     "What a person says in this request, cut to a title; absent if it continues a turn."
     purpose: TextIfAny
-    """Purpose of the request: `turn`, `subagent`, `title`, `router`, `compaction`, `memory`, `prewarm`, `probe`,
-    `helper`; null if it is unknown."""
+    """Purpose of the request: `turn`, `subagent`, `title`, `router`, `compaction`, `memory`,
+    `prewarm`, `probe`, `helper`; null if it is unknown."""
     parent_thread_id: TextIfAny
     request_model: TextIfAny
     response_model: TextIfAny

@@ -1,7 +1,8 @@
-"""The struct of a value that a command writes as JSON: the names and types are a promise, and the texts say what it is.
+"""The struct of a value that a command writes as JSON: the names and types are a promise, and the
+texts say what it is.
 
-The text after a field is its meaning; a field without has that of its column in the views. The text is read from the
-source, which is there wherever the program is.
+The text after a field is its meaning; a field without has that of its column in the views. The text
+is read from the source, which is there wherever the program is.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ IntOrNull = IntIfAny | None
 
 
 class Form(msgspec.Struct, rename=lambda name: name.rstrip("_")):
-    """A JSON object that is put together where it is written: of one that is written as it is, its own struct says
-    the same.
+    """A JSON object that is put together where it is written: of one that is written as it is, its
+    own struct says the same.
     """
 
 
@@ -39,7 +40,9 @@ def required(struct: type[msgspec.Struct]) -> list[str]:
 
 
 def meanings(struct: type[msgspec.Struct]) -> dict[str, str]:
-    """Return the texts after fields, by the name of the field in JSON; those of the structs that it extends, too."""
+    """Return the texts after fields, by the name of the field in JSON; those of the structs that it
+    extends, too.
+    """
     [declared] = ast.parse(textwrap.dedent(inspect.getsource(struct))).body
     assert isinstance(declared, ast.ClassDef)
     found: dict[str, str] = {}
@@ -47,7 +50,11 @@ def meanings(struct: type[msgspec.Struct]) -> dict[str, str]:
         if base is not msgspec.Struct:
             found |= meanings(base)
     for field, text in zip(declared.body, declared.body[1:], strict=False):
-        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and isinstance(text, ast.Expr):
+        if (
+            isinstance(field, ast.AnnAssign)
+            and isinstance(field.target, ast.Name)
+            and isinstance(text, ast.Expr)
+        ):
             assert isinstance(text.value, ast.Constant), field.target.id
             found[field.target.id.rstrip("_")] = " ".join(str(text.value.value).split())
     return found

@@ -43,7 +43,9 @@ class AnswersThatDiffer(Form):
 
 
 class DifferenceOfShares(Form):
-    """Where the difference of two shares is likely to be, with a confidence of 95 %; 0.1 is one answer in ten."""
+    """Where the difference of two shares is likely to be, with a confidence of 95 %; 0.1 is one
+    answer in ten.
+    """
 
     low: float
     "Its lower end."

@@ -1,7 +1,7 @@
 """The admin port: `/metrics` and `/healthz` of a recorder, for programs on this machine.
 
-Who may ask is decided as for the proxy (`recorder.proxy.admission`), and nothing that is asked here goes to an
-upstream.
+Who may ask is decided as for the proxy (`recorder.proxy.admission`), and nothing that is asked here
+goes to an upstream.
 """
 
 from __future__ import annotations
@@ -44,7 +44,8 @@ class Admin:
     def __init__(self, look: Callable[[], Awaitable[Look]], hosts: Collection[str] = ()) -> None:
         """Admit `hosts` as further names of this machine, as the proxy does."""
         self._look = look
-        self._hosts = frozenset(host.lower() for host in hosts) - {ANY_HOST}  # that is for who asks for a token
+        # that is for who asks for a token
+        self._hosts = frozenset(host.lower() for host in hosts) - {ANY_HOST}
 
     async def __call__(self, incoming: ServerExchange) -> None:
         refused = self._refusal(incoming)
@@ -55,22 +56,31 @@ class Admin:
         status, content_type = 200, CONTENT_TYPE
         if path_of(incoming) == HEALTH:
             status, content_type = (503 if found else 200), b"application/json"
-            body = msgspec.json.encode({"status": "unwell", "reasons": found} if found else {"status": "ok"})
+            body = msgspec.json.encode(
+                {"status": "unwell", "reasons": found} if found else {"status": "ok"}
+            )
         incoming.respond(status, [(b"content-type", content_type), NO_STORE], body)
 
     def _refusal(self, incoming: ServerExchange) -> Refusal | None:
         refused = refusal(incoming.method, incoming.headers, self._hosts, body_limit_bytes=0)
         if refused is None and path_of(incoming) not in (METRICS, HEALTH):
-            return Refusal(404, "not_found", f"There is {METRICS} and {HEALTH} here, and nothing else.")
+            return Refusal(
+                404, "not_found", f"There is {METRICS} and {HEALTH} here, and nothing else."
+            )
         if refused is None and incoming.method not in METHODS:
             return Refusal(405, "method_not_allowed", "This page is for reading: use GET or HEAD.")
         return refused
 
 
-def administered(meter: Meter, port: int, hosts: Collection[str]) -> AbstractAsyncContextManager[str]:
-    """Serve the admin port during the block; give its URL. Raise `RecorderError` if the port is taken.
+def administered(
+    meter: Meter, port: int, hosts: Collection[str]
+) -> AbstractAsyncContextManager[str]:
+    """Serve the admin port during the block; give its URL.
 
-    It is on loopback wherever the proxy listens: who sees its pages knows who talks to whom, and how much.
+    Raise `RecorderError` if the port is taken.
+
+    It is on loopback wherever the proxy listens: who sees its pages knows who talks to whom, and
+    how much.
     """
 
     async def look() -> Look:

@@ -66,7 +66,8 @@ class Answering:
         replay = ReplayTransport(self._matcher, speed=speed, otherwise=otherwise)
         transport = FaultTransport(replay, faults, seed=seed)
         routes = Routes(
-            [*recorded_upstreams(each.request.upstream for each in held), *upstreams], any_path=not self._forwards
+            [*recorded_upstreams(each.request.upstream for each in held), *upstreams],
+            any_path=not self._forwards,
         )
         answers = WebSocketTransport(wrap(transport if faults else replay), replay)
         self.proxy = make_proxy(answers, routes)
@@ -80,7 +81,11 @@ class Answering:
             return seen
         found = []
         for each in seen:
-            found.append(msgspec.structs.replace(each, how="forwarded") if each.how in ("miss", "probe") else each)
+            found.append(
+                msgspec.structs.replace(each, how="forwarded")
+                if each.how in ("miss", "probe")
+                else each
+            )
         return found
 
     def summary(self) -> list[str]:
@@ -89,7 +94,11 @@ class Answering:
         counts = [f"Requests: {seen.total()}"]
         counts += [f"answered by a fault: {seen['fault']}"] if seen["fault"] else []
         counts += [f"probes: {seen['probe']}"] if seen["probe"] else []
-        counts += [f"forwarded: {seen['forwarded']}"] if self._forwards else [f"not recorded: {seen['miss']}"]
+        counts += (
+            [f"forwarded: {seen['forwarded']}"]
+            if self._forwards
+            else [f"not recorded: {seen['miss']}"]
+        )
         return [
             f"{', '.join(counts)}. Recordings not used: {len(self.unused())}.",
             *resembled(self.seen()),
@@ -99,7 +108,9 @@ class Answering:
 
 
 def resembled(seen: Sequence[Seen]) -> Iterator[str]:
-    """Yield lines on requests that were answered by a recording that is not the same, and what in them differed."""
+    """Yield lines on requests that were answered by a recording that is not the same, and what in
+    them differed.
+    """
     for how, (one, several) in _RESEMBLED.items():
         answered = [each for each in seen if each.how == how]
         if not answered:
@@ -114,7 +125,9 @@ def resembled(seen: Sequence[Seen]) -> Iterator[str]:
 class _LoggingMatcher(Matcher):
     """A matcher that logs each miss once."""
 
-    def __init__(self, held: Sequence[Recording], rules: Rules, *, strict: bool, forwards: bool) -> None:
+    def __init__(
+        self, held: Sequence[Recording], rules: Rules, *, strict: bool, forwards: bool
+    ) -> None:
         super().__init__(held, rules, strict=strict)
         self._forwards = forwards
         self._warned: Counter[str] = Counter()

@@ -1,8 +1,10 @@
-"""A run of a bisect: a fork of the recording up to a turn, recorded as a session of its own, and what the check says.
+"""A run of a bisect: a fork of the recording up to a turn, recorded as a session of its own, and
+what the check says.
 
 Rules of this file:
 
-* What was asked live, and what it cost, is known from what passed: it is kept in memory until the run has ended.
+* What was asked live, and what it cost, is known from what passed: it is kept in memory until the
+  run has ended.
 * A run that fails proves nothing if a live request was never answered: the model had no say in it.
 """
 
@@ -73,7 +75,9 @@ class Sought(NamedTuple):
         return sorted({asked_model(turn) or "?" for turn in self.turns})
 
     def cost_usd(self, until: int) -> Decimal | None:
-        """Return what a run is likely to cost that asks for the turns after `until`; None without a price."""
+        """Return what a run is likely to cost that asks for the turns after `until`; None without a
+        price.
+        """
         total = Decimal()
         for turn in self.turns[until:]:
             cost = self.budget.cost(turn)
@@ -133,11 +137,18 @@ async def run_once(bisect: Bisect, until: int, spent_usd: Decimal) -> EndedRun:
 
     options: dict[str, Any] = {"websocket": False, "recorded": recorded, "network": bisect.network}
     with tempfile.TemporaryFile() as printed:
-        async with recorded_command(bisect.url, bisect.words, name, bisect.places, **options) as (_, command):
+        async with recorded_command(bisect.url, bisect.words, name, bisect.places, **options) as (
+            _,
+            command,
+        ):
             streams: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": printed}
-            ended = await child.apart(command.words, command.environment, descriptors=bisect.descriptors, **streams)
+            ended = await child.apart(
+                command.words, command.environment, descriptors=bisect.descriptors, **streams
+            )
         printed.seek(0)
-        code = await _checked(bisect, printed, {SESSION_VARIABLE: name, EXIT_CODE_VARIABLE: str(ended)})
+        code = await _checked(
+            bisect, printed, {SESSION_VARIABLE: name, EXIT_CODE_VARIABLE: str(ended)}
+        )
     live = asked.turns()
     run = CheckedRun(until, fork.replayed(), len(live), passes=code == 0)
     return EndedRun(run, code, name, live, asked.cost_usd(), asked.is_partial(), asked.is_limited)
@@ -147,9 +158,13 @@ async def _checked(bisect: Bisect, printed: IO[bytes], variables: Mapping[str, s
     """Run the check, which gets what the command printed; return its exit code."""
     given = {**os.environ, VARIABLE: bisect.url.render_as_string(hide_password=False), **variables}
     streams: dict[str, Any] = {"stdin": printed, "stdout": _STDERR}
-    code = await child.apart(["sh", "-c", bisect.check], given, descriptors=bisect.descriptors, **streams)
+    code = await child.apart(
+        ["sh", "-c", bisect.check], given, descriptors=bisect.descriptors, **streams
+    )
     if code is None or code in (child.NOT_EXECUTABLE, child.NOT_FOUND):
-        raise RecorderError(f"The check cannot be run (exit code {code}): give a command of the shell with --check.")
+        raise RecorderError(
+            f"The check cannot be run (exit code {code}): give a command of the shell with --check."
+        )
     return code
 
 
@@ -167,7 +182,9 @@ async def _free_name(url: URL, name: str) -> str:
 
 
 def unanswered(live: Iterable[Recording]) -> Recording | None:
-    """Return a request that got an error, or no whole answer, and that was not answered when it was sent again."""
+    """Return a request that got an error, or no whole answer, and that was not answered when it was
+    sent again.
+    """
     answered = {identity_of(each) for each in live if _is_answered(each)}
     for each in live:
         if identity_of(each) not in answered:
@@ -209,7 +226,10 @@ class _Asked:
         return [each for each in self._memory.recordings("") if is_agent_turn(each)]
 
     def cost_usd(self) -> Decimal:
-        """Return what the answers have cost, as far as it is known. One that is still on its way costs nothing yet."""
+        """Return what the answers have cost, as far as it is known.
+
+        One that is still on its way costs nothing yet.
+        """
         costs = [self._budget.cost(each) or Decimal() for each in self.turns()]
         return sum(costs, Decimal())
 

@@ -1,10 +1,12 @@
-"""Budgets: what an owner of tokens, or a team, may spend in a month (UTC), and what they have spent.
+"""Budgets: what an owner of tokens, or a team, may spend in a month (UTC), and what they have
+spent.
 
 Rules of this file:
 
-* No request waits: it looks into a dict. What stands there is asked of the database in a thread, every few seconds.
-* What is spent is what the log knows: the costs of exchanges that have ended. Those without a price count as nothing,
-  and a warning says so.
+* No request waits: it looks into a dict. What stands there is asked of the database in a thread,
+  every few seconds.
+* What is spent is what the log knows: the costs of exchanges that have ended. Those without a price
+  count as nothing, and a warning says so.
 """
 
 from __future__ import annotations
@@ -34,7 +36,9 @@ from recorder.store.queries.reader import LogReader
 log = logging.getLogger(__name__)
 
 LOOK_S = 5.0  # between two questions: so long, and until its end, a request is not counted
-REST = 20  # of a large log an answer takes seconds: then it is asked less often, for at most a 20th of the time
+# of a large log an answer takes seconds: then it is asked less often, for at most a 20th of the
+# time
+REST = 20
 ANSWER_S = 60.0  # 100,000 exchanges in a file take three; a server may hang
 AMOUNT_LIMIT = 10**6  # USD: sums of whole picodollars fit a bigint up to nine times that
 
@@ -54,7 +58,9 @@ class Budgets(msgspec.Struct, frozen=True):
 
 
 def read_budgets() -> Budgets | None:
-    """Return `[budget]` of both files, in which single amounts of the project's count first; None if neither has it."""
+    """Return `[budget]` of both files, in which single amounts of the project's count first; None
+    if neither has it.
+    """
     found: Budgets | None = None
     for file in settings_files():
         if (table := file.given.get(BUDGET)) is None:
@@ -79,7 +85,9 @@ def _with(budgets: Budgets, table: Mapping[str, Any], path: Path) -> Budgets:
     for kind in _KINDS:
         amounts = table.get(kind, {})
         if not isinstance(amounts, dict):
-            raise UsageError(f"{path}: `{kind}` in [{BUDGET}] is a table: [{BUDGET}.{kind}], with names and amounts.")
+            raise UsageError(
+                f"{path}: `{kind}` in [{BUDGET}] is a table: [{BUDGET}.{kind}], with names and amounts."
+            )
         for name, value in amounts.items():
             of[kind, name] = _amount(path, name, value)
     return Budgets(default, of, refuses)
@@ -89,7 +97,9 @@ def _amount(path: Path, name: str, value: Any) -> int:
     """Return an amount in picodollars."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if not is_number or not 0 <= value <= AMOUNT_LIMIT:
-        raise UsageError(f"{path}: `{name}` in [{BUDGET}] is USD for a month, from 0 to {AMOUNT_LIMIT:,}: {name} = 50.")
+        raise UsageError(
+            f"{path}: `{name}` in [{BUDGET}] is USD for a month, from 0 to {AMOUNT_LIMIT:,}: {name} = 50."
+        )
     return int(Decimal(str(value)).scaleb(PICO))
 
 
@@ -103,7 +113,9 @@ class Spending:
         self._said: set[str] = set()  # of this month
 
     def overspent(self, bearer: Bearer) -> Overspent | None:
-        """Return the budget that a token has nothing left of: that of its owner, else that of its team."""
+        """Return the budget that a token has nothing left of: that of its owner, else that of its
+        team.
+        """
         for kind, name in (("owner", bearer.owner), ("team", bearer.team)):
             if name is not None and (found := self._overspent(kind, name)) is not None:
                 return found
@@ -126,8 +138,11 @@ class Spending:
         if self._month != f"{now:%Y-%m}":
             self._month, self._spent, self._said = f"{now:%Y-%m}", Counter(), set()
         try:
-            found = await worker.submit(lambda: asyncio.run(_spent(self._url, int(began.timestamp()) * 10**9)))
-        except Exception as error:  # who only counts must not end what is counted; the last sums stay
+            found = await worker.submit(
+                lambda: asyncio.run(_spent(self._url, int(began.timestamp()) * 10**9))
+            )
+        except Exception as error:
+            # who only counts must not end what is counted; the last sums stay
             self._say(f"What is spent of budgets is not known, and they stay as they are: {error}")
             return
         self._count(found)
@@ -167,7 +182,8 @@ class Spending:
 
 
 def _usd(picousd: int) -> str:
-    return f"{Decimal(picousd).scaleb(-PICO):.3f}"  # a number of structured headers has three decimals
+    # a number of structured headers has three decimals
+    return f"{Decimal(picousd).scaleb(-PICO):.3f}"
 
 
 async def _spent(url: URL, since_ns: int) -> list[Spent]:

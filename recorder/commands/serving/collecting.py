@@ -30,7 +30,12 @@ STATUS_S = 1.0  # between two notes for `recorder doctor`
 BUILD, *_ = METRICS
 COLLECTOR_METRICS = (
     BUILD,
-    Metric("recorder_collect_edges", "gauge", "Recorders whose segments this collector takes.", "recorders"),
+    Metric(
+        "recorder_collect_edges",
+        "gauge",
+        "Recorders whose segments this collector takes.",
+        "recorders",
+    ),
     Metric(
         "recorder_collect_lag_seconds",
         "gauge",
@@ -38,7 +43,12 @@ COLLECTOR_METRICS = (
         "lag_s",
     ),
     Metric("recorder_collect_waiting_segments", "gauge", "How many segments that are.", "waiting"),
-    Metric("recorder_collect_segments_total", "counter", "Segments that were taken into the log.", "segments"),
+    Metric(
+        "recorder_collect_segments_total",
+        "counter",
+        "Segments that were taken into the log.",
+        "segments",
+    ),
     Metric("recorder_collect_bytes_total", "counter", "Bytes of these segments.", "size_bytes"),
     Metric(
         "recorder_collect_problems",
@@ -69,7 +79,9 @@ class Collecting:
         complained_s = float("-inf")
         while not self._stop.is_set():
             try:
-                with Store(self.url, answer_timeout_s=ANSWER_TIMEOUT_S, host=self._bucket.url) as store:
+                with Store(
+                    self.url, answer_timeout_s=ANSWER_TIMEOUT_S, host=self._bucket.url
+                ) as store:
                     self._collect(store)
             except Stopped:
                 break
@@ -83,7 +95,9 @@ class Collecting:
 
     def _collect(self, store: Store) -> None:
         collector = Collector(
-            *(self._bucket, store, self._root, self._stop.wait, self._redactor), keep=self._keep, status=self.status
+            *(self._bucket, store, self._root, self._stop.wait, self._redactor),
+            keep=self._keep,
+            status=self.status,
         )
         with contextlib.closing(collector):
             while not self._stop.is_set():

@@ -1,4 +1,6 @@
-"""A fork: what equals a recording, answered from it, and the rest live, recorded as one new session."""
+"""A fork: what equals a recording, answered from it, and the rest live, recorded as one new
+session.
+"""
 
 from __future__ import annotations
 
@@ -53,21 +55,29 @@ class Fork:
         self._edits = {edit.turn: edited(self._turn(edit.turn), edit) for edit in terms.edits}
 
     @classmethod
-    async def load(cls, db: str | None, terms: ForkTerms, name: str, upstreams: Iterable[Upstream]) -> Fork:
+    async def load(
+        cls, db: str | None, terms: ForkTerms, name: str, upstreams: Iterable[Upstream]
+    ) -> Fork:
         """Return the fork of a recording that is to be recorded as session `name`.
 
-        Raises `UsageError` if that session exists, the recording is shorter, an answer cannot be edited, or an address
-        is missing.
+        Raises `UsageError` if that session exists, the recording is shorter, an answer cannot be
+        edited, or an address is missing.
         """
         if terms.model is not None and not terms.model.strip():
-            raise UsageError("--model needs the name of a model: leave it out to keep that of the requests.")
-        parent = await loader(db).beginning(terms.source, terms.until, is_agent_turn, is_cassette=terms.is_file)
+            raise UsageError(
+                "--model needs the name of a model: leave it out to keep that of the requests."
+            )
+        parent = await loader(db).beginning(
+            terms.source, terms.until, is_agent_turn, is_cassette=terms.is_file
+        )
         _require_addresses(parent.recordings, upstreams)
         await _require_new(db, name)
         return cls(parent, terms)
 
     def transport(self, upstream: Transport, journal: ExchangeJournal) -> Transport:
-        """Return the transport that follows the recording, then asks `upstream`, and records both into `journal`."""
+        """Return the transport that follows the recording, then asks `upstream`, and records both
+        into `journal`.
+        """
         terms = self._terms
         session_id = None if terms.is_file else self._session.session_id
         named = tuple(EditedTurn(edit.turn, edit.what) for edit in terms.edits)
@@ -92,7 +102,9 @@ class Fork:
         return [number for number, each in numbered if each.exchange.exchange_id not in unused]
 
     def extent(self) -> str:
-        """Return a line on what can be answered from the recording, and which exchange the last turn is."""
+        """Return a line on what can be answered from the recording, and which exchange the last
+        turn is.
+        """
         if not self._turns:
             return f"Nothing is answered from {self.parent}: all requests are live."
         last = self._turns[-1]
@@ -107,10 +119,15 @@ class Fork:
         )
 
     def _turn(self, number: int) -> Recording:
-        """Return the turn of that number. Raises `UsageError` if it is not answered from the recording."""
+        """Return the turn of that number.
+
+        Raises `UsageError` if it is not answered from the recording.
+        """
         if number > len(self._turns):
             count = counted(len(self._turns), "turn")
-            raise UsageError(f"--edit {number} is not replayed: {count} of {self.parent} can be answered from it.")
+            raise UsageError(
+                f"--edit {number} is not replayed: {count} of {self.parent} can be answered from it."
+            )
         return self._turns[number - 1]
 
     def _live_id(self) -> str:
@@ -120,14 +137,19 @@ class Fork:
 
 
 def _rules() -> Rules:
-    """Return the rules of noise. What only stands at the same position differs, and is what a fork is for."""
+    """Return the rules of noise.
+
+    What only stands at the same position differs, and is what a fork is for.
+    """
     rules = match_rules()
     until = "noise" if rules.until == "position" else rules.until
     return Rules(rules.rules, until, rules.redactor)
 
 
 def _require_addresses(recordings: Sequence[Recording], upstreams: Iterable[Upstream]) -> None:
-    """Raise `UsageError` if an upstream of the recordings has no address here: what follows is likely to go there."""
+    """Raise `UsageError` if an upstream of the recordings has no address here: what follows is
+    likely to go there.
+    """
     known = {each.name for each in Routes(upstreams).upstreams}
     for each in recordings:
         name = each.request.upstream
@@ -146,4 +168,6 @@ async def _require_new(db: str | None, name: str) -> None:
     except NotFoundError:  # a cassette is forked into a database that is still to be made
         return
     if count:
-        raise UsageError(f"There is a session {safe_text(name)}, and a fork is a new one: give another --session.")
+        raise UsageError(
+            f"There is a session {safe_text(name)}, and a fork is a new one: give another --session."
+        )

@@ -1,5 +1,5 @@
-"""The figures of a recorder at one moment: the problems that follow from them, and the metrics in the text format of
-Prometheus (0.0.4).
+"""The figures of a recorder at one moment: the problems that follow from them, and the metrics in
+the text format of Prometheus (0.0.4).
 """
 
 from __future__ import annotations
@@ -21,12 +21,17 @@ from recorder import __version__
 
 log = logging.getLogger(__name__)
 
-# Somebody who deletes files of a journal comes again: that is said for longer than until they are back.
+# Somebody who deletes files of a journal comes again: that is said for longer than until they are
+# back.
 RECENT_S = 300.0
-MARK_BYTES = 128 * 2**20  # a journal may take a tenth of what is free: below this it holds some seconds
-LOOK_S = 10.0  # a disk that is filled at 100 MB/s has as much left when it is noticed as the mark asks for, or less
+# a journal may take a tenth of what is free: below this it holds some seconds
+MARK_BYTES = 128 * 2**20
+# a disk that is filled at 100 MB/s has as much left when it is noticed as the mark asks for, or
+# less
+LOOK_S = 10.0
 CONTENT_TYPE = b"text/plain; version=0.0.4; charset=utf-8"
-LAG_S = 5.0  # a commit takes milliseconds; who holds the lock of a database for longer is in the way
+# a commit takes milliseconds; who holds the lock of a database for longer is in the way
+LAG_S = 5.0
 
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
@@ -128,7 +133,9 @@ def process(pid: int) -> Process | None:
     folder = Path(f"/proc/{pid}")
     try:
         fields = (folder / "stat").read_text().rpartition(")")[2].split()
-        return Process(int(fields[21]) * _PAGE_BYTES, len(os.listdir(folder / "fd")), fields[0] in "tT")
+        return Process(
+            int(fields[21]) * _PAGE_BYTES, len(os.listdir(folder / "fd")), fields[0] in "tT"
+        )
     except (OSError, IndexError):
         return None
 
@@ -137,13 +144,18 @@ def process(pid: int) -> Process | None:
 
 
 async def watch_disk(path: Path, mark_bytes: int = MARK_BYTES, look_s: float = LOOK_S) -> None:
-    """Check the disk for ever; warn once when free space falls below the mark, and once when it is back."""
+    """Check the disk for ever; warn once when free space falls below the mark, and once when it is
+    back.
+    """
     low = False
     while True:
         free = free_bytes(path)
         if free is not None and (free < mark_bytes) != low:
             low = not low
-            log.warning("%s", low_sentence(path, free) if low else f"There is room again on the disk of {path}.")
+            log.warning(
+                "%s",
+                low_sentence(path, free) if low else f"There is room again on the disk of {path}.",
+            )
         await asyncio.sleep(look_s)
 
 
@@ -156,7 +168,9 @@ def free_bytes(path: Path) -> int | None:
 
 
 def low_sentence(path: Path, free: int) -> str:
-    return f"Only {free // 2**20} MiB are free on the disk of {path}: free some, or gaps will follow."
+    return (
+        f"Only {free // 2**20} MiB are free on the disk of {path}: free some, or gaps will follow."
+    )
 
 
 # -- metrics: their names and meanings
@@ -173,10 +187,19 @@ class Metric(NamedTuple):
     samples: str | Callable[[Any], Iterable[Sample]]  # or the name of the one figure that it is
 
 
-_BUILD = {"version": __version__, "python": platform.python_version(), "sqlite": sqlite3.sqlite_version}
+_BUILD = {
+    "version": __version__,
+    "python": platform.python_version(),
+    "sqlite": sqlite3.sqlite_version,
+}
 
 METRICS = (
-    Metric("recorder_build_info", "gauge", "Always 1; the versions are labels.", lambda v: [(_BUILD, 1)]),
+    Metric(
+        "recorder_build_info",
+        "gauge",
+        "Always 1; the versions are labels.",
+        lambda v: [(_BUILD, 1)],
+    ),
     Metric(
         "recorder_streams_open",
         "gauge",
@@ -187,7 +210,10 @@ METRICS = (
         "recorder_exchanges_total",
         "counter",
         "Exchanges that have ended, by upstream and how the connection ended; eof is a whole response.",
-        lambda v: [({"upstream": name, "outcome": how}, count) for (name, how), count in v.exchanges.items()],
+        lambda v: [
+            ({"upstream": name, "outcome": how}, count)
+            for (name, how), count in v.exchanges.items()
+        ],
     ),
     Metric(
         "recorder_response_chunks_total",
@@ -249,7 +275,12 @@ METRICS = (
         "Bytes in the journal that are not in the log.",
         "lag_bytes",
     ),
-    Metric("recorder_ingester_up", "gauge", "1 while the ingester runs.", lambda v: [({}, v.ingester_pid is not None)]),
+    Metric(
+        "recorder_ingester_up",
+        "gauge",
+        "1 while the ingester runs.",
+        lambda v: [({}, v.ingester_pid is not None)],
+    ),
     Metric(
         "recorder_ingester_restarts_total",
         "counter",
@@ -269,7 +300,9 @@ METRICS = (
         "database_bytes",
     ),
     Metric("recorder_wal_bytes", "gauge", "Size of the WAL beside a database file.", "wal_bytes"),
-    Metric("recorder_disk_free_bytes", "gauge", "Free space on the disk of the journal.", "free_bytes"),
+    Metric(
+        "recorder_disk_free_bytes", "gauge", "Free space on the disk of the journal.", "free_bytes"
+    ),
     Metric(
         "recorder_process_resident_memory_bytes",
         "gauge",
@@ -300,7 +333,9 @@ def _lines(metric: Metric, figures: object) -> Iterator[str]:
         found = samples(figures)
     for labels, value in found:
         pairs = ",".join(f'{name}="{_escaped(label)}"' for name, label in labels.items())
-        yield f"{metric.name}{{{pairs}}} {value:.17g}\n" if pairs else f"{metric.name} {value:.17g}\n"
+        yield (
+            f"{metric.name}{{{pairs}}} {value:.17g}\n" if pairs else f"{metric.name} {value:.17g}\n"
+        )
 
 
 def _escaped(label: str) -> str:

@@ -1,4 +1,6 @@
-"""Transcripts on their way into the log: found in directories, and without what the log has already."""
+"""Transcripts on their way into the log: found in directories, and without what the log has
+already.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,11 @@ from recorder.model.events import Session
 from recorder.model.ids import without_time
 from recorder.recordings.files import NAMES, read_unpacked, unpacking
 from recorder.recordings.names import STDIN
-from recorder.store.queries.imported_history import derived_exchanges, derived_session, recorded_responses
+from recorder.store.queries.imported_history import (
+    derived_exchanges,
+    derived_session,
+    recorded_responses,
+)
 from recorder.store.write.writer import Store
 
 PATTERNS = ("*.jsonl", "*.json", "*.jsonl.zst", "opencode*.db")
@@ -59,8 +65,12 @@ class TranscriptHistory:
 
 
 def transcripts_in(path: Path) -> list[Path]:
-    """Return the transcripts in a directory; a path that has none is refused or read where it is opened."""
-    found = [each for each in sorted(path.rglob("*")) if _is_transcript(each)] if path.is_dir() else []
+    """Return the transcripts in a directory; a path that has none is refused or read where it is
+    opened.
+    """
+    found = (
+        [each for each in sorted(path.rglob("*")) if _is_transcript(each)] if path.is_dir() else []
+    )
     return found or [path]
 
 

@@ -1,8 +1,9 @@
 """The ingester as a separate process, which `recorder.program` starts: `main(DIRECTORY)`.
 
-Its database is the one that its environment names (`recorder.store.location.VARIABLE`).
-It ingests what dead recorders left, then follows the journal in DIRECTORY. Its standard input is the recorder's end of
-a pipe: when that closes, the recorder has ended, and what is left in the journal is all there will be.
+Its database is the one that its environment names (`recorder.store.location.VARIABLE`). It ingests
+what dead recorders left, then follows the journal in DIRECTORY. Its standard input is the
+recorder's end of a pipe: when that closes, the recorder has ended, and what is left in the journal
+is all there will be.
 """
 
 from __future__ import annotations
@@ -32,8 +33,10 @@ from recorder.wire.redaction.bodies import Redactor
 
 log = logging.getLogger(__name__)
 
-LOOK_S, WEIGH_S = 0.5, 2.0  # between two looks at whether the recorder has ended, and at how far the log is behind
-GARBAGE = 50_000  # objects between two collections: rows come and go by the thousand, and none is part of a cycle
+# between two looks at whether the recorder has ended, and at how far the log is behind
+LOOK_S, WEIGH_S = 0.5, 2.0
+# objects between two collections: rows come and go by the thousand, and none is part of a cycle
+GARBAGE = 50_000
 
 
 def collect_seldom() -> None:
@@ -52,7 +55,8 @@ def main(journal: str) -> None:
         declare_dialects()
         secrets = redactor()
         if (store := _open(url, pause)) is not None:
-            store.close()  # what is imported for it, and its migrations, are not to wait for an idle processor
+            # what is imported for it, and its migrations, are not to wait for an idle processor
+            store.close()
         is_over = pause(0)
         if not is_over:
             with ThreadPoolExecutor(1, initializer=niceness.be_nice) as behind:
@@ -64,17 +68,22 @@ def main(journal: str) -> None:
                 if is_over:  # before anything else was looked at
                     recover(store, directory.parent, pause, secrets)
     except Stopped:
-        log.warning("stopped while the database refused; %s is ingested at the next start", directory)
+        log.warning(
+            "stopped while the database refused; %s is ingested at the next start", directory
+        )
     except RecorderError as error:
         log.error("%s", error)
-        sys.exit(1)  # the recorder starts another, with the database, and the settings, that are there then
+        # the recorder starts another, with the database, and the settings, that are there then
+        sys.exit(1)
 
 
 def _attend(following: Future[None], directory: Path) -> None:
-    """Adjust the priority of an ingester from another thread, since one of its steps may take a minute on a busy
-    processor: raise it while the ingester is far behind, and when the recorder has ended.
+    """Adjust the priority of an ingester from another thread, since one of its steps may take a
+    minute on a busy processor: raise it while the ingester is far behind, and when the recorder has
+    ended.
 
-    What a command that waits has lent is taken back: a process that is killed in that moment cannot do so.
+    What a command that waits has lent is taken back: a process that is killed in that moment cannot
+    do so.
     """
     weighed_s = time.monotonic()
     while not wait((following,), LOOK_S).done:
@@ -89,7 +98,9 @@ def _attend(following: Future[None], directory: Path) -> None:
 
 
 def _follow(url: str, directory: Path, pause: Pause, secrets: Redactor) -> None:
-    """Ingest what dead recorders left; then follow the journal while its recorder lives, when nobody else does."""
+    """Ingest what dead recorders left; then follow the journal while its recorder lives, when
+    nobody else does.
+    """
     store = _open(url, pause)
     if store is None:
         return
@@ -105,9 +116,16 @@ def _follow(url: str, directory: Path, pause: Pause, secrets: Redactor) -> None:
 
 
 def _finish(store: Store, directory: Path, pause: Pause, secrets: Redactor) -> None:
-    """Ingest what is left. A recorder that was killed lets go of its pipe and of its journal in any order."""
+    """Ingest what is left.
+
+    A recorder that was killed lets go of its pipe and of its journal in any order.
+    """
     until_s = time.monotonic() + DYING_S
-    while not recover_one(store, directory, pause, secrets) and directory.exists() and time.monotonic() < until_s:
+    while (
+        not recover_one(store, directory, pause, secrets)
+        and directory.exists()
+        and time.monotonic() < until_s
+    ):
         time.sleep(RETRY_S)
 
 
@@ -119,7 +137,9 @@ def _open(url: str, pause: Pause) -> Store | None:
             return Store(database_url(url), answer_timeout_s=ANSWER_TIMEOUT_S)
         except StoreError as error:
             if time.monotonic() - complained_s > COMPLAIN_S:
-                log.warning("the database cannot be opened, the journal keeps what passes: %s", error)
+                log.warning(
+                    "the database cannot be opened, the journal keeps what passes: %s", error
+                )
                 complained_s = time.monotonic()
             if pause(RETRY_S):
                 return None

@@ -1,7 +1,8 @@
 """A journal and its ingester in one thread: commands add to the log in the same way as a recorder.
 
-The journal never grows to its bound: its records are ingested as they are written. Should the process be killed, the
-journal is ingested like that of any recorder, by `recorder db recover` or the next `recorder serve`.
+The journal never grows to its bound: its records are ingested as they are written. Should the
+process be killed, the journal is ingested like that of any recorder, by `recorder db recover` or
+the next `recorder serve`.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ from recorder.store.write.retry import Stopped
 from recorder.store.write.writer import Store
 
 STEP_BYTES = 4 * 2**20  # of journal between two commits: larger ones are no faster
-ROOM_S, WAITS = 0.1, 100  # how often, and how many times, to look whether a full journal has room again
+# how often, and how many times, to look whether a full journal has room again
+ROOM_S, WAITS = 0.1, 100
 
 
 class Intake:
@@ -51,9 +53,14 @@ class Intake:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
-        """Ingest the rest, with a new ingester: the other one may have been interrupted during a commit."""
+        """Ingest the rest, with a new ingester: the other one may have been interrupted during a
+        commit.
+        """
         self._leaving = error is not None
         self._journal.close()
         self._claim.close()
@@ -63,7 +70,9 @@ class Intake:
             echo("The database refuses: `recorder db recover` brings in what was read so far.")
 
     def take(self, entries: Iterable[Entry]) -> None:
-        """Enter exchanges. An exchange that cannot be written to its end is ended where writing failed.
+        """Enter exchanges.
+
+        An exchange that cannot be written to its end is ended where writing failed.
 
         Raises `RecorderError` if the disk has no room, and whatever `entries` raises.
         """
@@ -78,7 +87,12 @@ class Intake:
                     tape = None
         except BaseException:
             if tape is not None:
-                tape.end(t_ns, msgspec.json.encode(ExchangeEnd("recorder_shutdown", "the import was broken off here")))
+                tape.end(
+                    t_ns,
+                    msgspec.json.encode(
+                        ExchangeEnd("recorder_shutdown", "the import was broken off here")
+                    ),
+                )
             raise
 
     def _write(self, tape: ExchangeWriter, mark: Mark, t_ns: int, payload: bytes) -> None:
@@ -105,7 +119,9 @@ class Intake:
         raise self._no_room()
 
     def _no_room(self) -> RecorderError:
-        return RecorderError(f"There is no room for the journal in {self._journal.directory.parent}: free some.")
+        return RecorderError(
+            f"There is no room for the journal in {self._journal.directory.parent}: free some."
+        )
 
     def _pause(self, seconds: float) -> bool:
         """Wait for the database, unless the command is ending."""

@@ -1,4 +1,6 @@
-"""A server that listens: the options and checks that `serve` and `mock` share, and one for as long as a block."""
+"""A server that listens: the options and checks that `serve` and `mock` share, and one for as long
+as a block.
+"""
 
 from __future__ import annotations
 
@@ -40,10 +42,13 @@ from recorder.wire.upstreams import UPSTREAMS
 Headers = Sequence[tuple[bytes, bytes]]
 
 HOST = "127.0.0.1"
-_TOKEN = re.compile(r"[A-Za-z0-9_-]{22,200}")  # what 128 bits are in these letters, and what needs no escape in a path
+# what 128 bits are in these letters, and what needs no escape in a path
+_TOKEN = re.compile(r"[A-Za-z0-9_-]{22,200}")
 
 
-def _upstreams(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> list[Upstream]:
+def _upstreams(
+    ctx: click.Context, param: click.Parameter, values: tuple[str, ...]
+) -> list[Upstream]:
     try:
         return [parse_upstream(value) for value in values]
     except RecorderError as error:
@@ -88,7 +93,9 @@ def _tokens(ctx: click.Context, param: click.Parameter, value: str | None) -> Pa
     if value is None:
         return None
     if ctx.params.get("token") is not None:
-        raise click.UsageError("--token is one token for all, --tokens is one for each: give one of them.")
+        raise click.UsageError(
+            "--token is one token for all, --tokens is one for each: give one of them."
+        )
     return Path(value) if value else default_path()
 
 
@@ -101,11 +108,15 @@ def _is_loopback(host: str) -> bool:
 
 def _names(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
     if ANY_HOST in values:
-        raise click.BadParameter("'*' would let every web page in: name the hosts, or require a token with --token.")
+        raise click.BadParameter(
+            "'*' would let every web page in: name the hosts, or require a token with --token."
+        )
     return values
 
 
-def _origins(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> frozenset[bytes]:
+def _origins(
+    ctx: click.Context, param: click.Parameter, values: tuple[str, ...]
+) -> frozenset[bytes]:
     try:
         return frozenset(map(parse_origin, values))
     except UsageError as error:
@@ -167,7 +178,12 @@ _OPTIONS = (
         callback=_tokens,
         help="Require one of the tokens that `recorder token add` has made, which say for whom a request counts.",
     ),
-    setting("--max-body", metavar="MIB", type=click.IntRange(min=1, max=64), default=BODY_LIMIT_BYTES // 2**20),
+    setting(
+        "--max-body",
+        metavar="MIB",
+        type=click.IntRange(min=1, max=64),
+        default=BODY_LIMIT_BYTES // 2**20,
+    ),
     click.option(
         "--ready-file",
         metavar="PATH",
@@ -192,14 +208,19 @@ class Door(NamedTuple):
 
     @property
     def names(self) -> Collection[str]:
-        """The accepted names in Host. A client with the token is not a web page, so any name is accepted then."""
+        """The accepted names in Host.
+
+        A client with the token is not a web page, so any name is accepted then.
+        """
         return self.allow_host if self.token is None and self.tokens is None else (ANY_HOST,)
 
     @property
     def make_proxy(self) -> partial[Proxy]:
         """How a proxy is made that lets these in."""
         limit_bytes = self.max_body * 2**20
-        return partial(Proxy, hosts=self.names, origins=self.allow_origin, body_limit_bytes=limit_bytes)
+        return partial(
+            Proxy, hosts=self.names, origins=self.allow_origin, body_limit_bytes=limit_bytes
+        )
 
     def guarded(self, app: App) -> App:
         """Return the application behind a check of the token, or itself without one."""
@@ -220,7 +241,9 @@ class Door(NamedTuple):
 
 
 listening_options = joined_options("door", Door, *_OPTIONS)
-"""Add the options and settings of a listening server, for which the command gets one argument, `door`."""
+"""Add the options and settings of a listening server, for which the command gets one argument,
+`door`.
+"""
 
 
 def say_how_to_point(url: str) -> None:
@@ -232,12 +255,18 @@ def say_how_to_point(url: str) -> None:
 def say_stopping(streams: int) -> None:
     """Print how long open streams have, if there are any."""
     if streams:
-        echo(f"Stopping: open streams ({streams}) have {server.GRACE_S:g} s to end; Ctrl-C again ends them now.")
+        echo(
+            f"Stopping: open streams ({streams}) have {server.GRACE_S:g} s to end; Ctrl-C again ends them now."
+        )
 
 
 @asynccontextmanager
-async def served(app: App, port: int, option: str, grace_s: float = 0, **ends: Any) -> AsyncIterator[str]:
-    """Serve an app on a port of this machine during the block; give its URL. `ends` are those of `Server`.
+async def served(
+    app: App, port: int, option: str, grace_s: float = 0, **ends: Any
+) -> AsyncIterator[str]:
+    """Serve an app on a port of this machine during the block; give its URL.
+
+    `ends` are those of `Server`.
 
     Raises `RecorderError`, which names the option, if the port is taken.
     """
@@ -258,14 +287,17 @@ def listening(proxy: Proxy, grace_s: float = 0) -> AbstractAsyncContextManager[s
 
 
 class _Guarded:
-    """A check of the token when a request begins: `bearer_of` returns whose it is. It removes the token, and is not on
-    the path of the bytes.
+    """A check of the token when a request begins: `bearer_of` returns whose it is.
 
-    A browser shows no token when it asks for permission: the app answers that, and forwards it to nobody. Pages of
-    `origins` may read a 401.
+    It removes the token, and is not on the path of the bytes.
+
+    A browser shows no token when it asks for permission: the app answers that, and forwards it to
+    nobody. Pages of `origins` may read a 401.
     """
 
-    def __init__(self, app: App, bearer_of: Callable[[bytes], Bearer | None], origins: Collection[bytes]) -> None:
+    def __init__(
+        self, app: App, bearer_of: Callable[[bytes], Bearer | None], origins: Collection[bytes]
+    ) -> None:
         self._app, self._bearer_of, self._origins = app, bearer_of, origins
 
     async def __call__(self, incoming: ServerExchange) -> None:
@@ -295,7 +327,9 @@ def refuse_itself(upstreams: Iterable[Upstream], port: int, hosts: Collection[st
     for name, base in upstreams:
         there = urlsplit(base)
         if there.port == port and is_local(_in_url(there.hostname or "").encode(), hosts):
-            raise UsageError(f"Upstream {name} ({base}) would be this recorder itself: give another --port.")
+            raise UsageError(
+                f"Upstream {name} ({base}) would be this recorder itself: give another --port."
+            )
 
 
 def _in_url(host: str) -> str:

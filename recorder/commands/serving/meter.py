@@ -1,12 +1,14 @@
-"""The metrics of a recorder: exchanges as they pass, and files, processes and database every few seconds.
+"""The metrics of a recorder: exchanges as they pass, and files, processes and database every few
+seconds.
 
 Rules of this file:
 
-* A chunk costs nothing. An exchange is counted at its first record and at its last; for what lies between, its writer
-  has the journal's own `write`. Chunks, bytes and gaps are those that the log has of it when it has ended.
-* The files and the processes are looked at in a thread, the database in another, one look at a time, each a few
-  milliseconds. A thread that works holds up the event loop: no probe begins within `FRESH_S` of the last one, however
-  often values are requested.
+* A chunk costs nothing. An exchange is counted at its first record and at its last; for what lies
+  between, its writer has the journal's own `write`. Chunks, bytes and gaps are those that the log
+  has of it when it has ended.
+* The files and the processes are looked at in a thread, the database in another, one look at a
+  time, each a few milliseconds. A thread that works holds up the event loop: no probe begins within
+  `FRESH_S` of the last one, however often values are requested.
 * Whatever the database does, there is an answer within `ANSWER_S`, and nobody waits for a thread.
 """
 
@@ -42,9 +44,11 @@ from recorder.store.maintain.upkeep import NOTHING, Ended, LogProbe, ProbeResult
 log = logging.getLogger(__name__)
 
 LOOK_S = 2.0  # between two looks when nobody asks
-ANSWER_S = 3.0  # for the database: to connect takes two seconds at most, and a look one, unless it hangs
+# for the database: to connect takes two seconds at most, and a look one, unless it hangs
+ANSWER_S = 3.0
 FRESH_S = 1.0  # how old a look may be that an answer is made of
-WAITING = 100_000  # exchanges that the log does not have yet; of more only starts and ends are counted
+# exchanges that the log does not have yet; of more only starts and ends are counted
+WAITING = 100_000
 IDS = 2_000  # of them looked for at once
 FORGET_S = 30.0  # after all was ingested, an exchange that no look has found in the log is in none
 
@@ -58,7 +62,9 @@ class Meter:
     def __init__(self, database: Path | URL | None) -> None:
         """Without a database the recorder ships its journal: what only a log has is not known then."""
         url = None if database is None else database_url(database)
-        self._probing = None if url is None else Probing(upkeep_of(url).log_probe(url), database_name(url))
+        self._probing = (
+            None if url is None else Probing(upkeep_of(url).log_probe(url), database_name(url))
+        )
         self._look = HealthSnapshot()
         self._looked_s = float("-inf")
         self._looking = asyncio.Lock()
@@ -72,7 +78,9 @@ class Meter:
         return self.traffic
 
     async def run(self) -> None:
-        """Refresh every few seconds, for ever: exchanges in the log are counted even without scrapes."""
+        """Refresh every few seconds, for ever: exchanges in the log are counted even without
+        scrapes.
+        """
         try:
             while True:
                 try:
@@ -137,7 +145,10 @@ class Meter:
         """Read files and processes, in the thread."""
         directory = self._journal.directory
         waits = waiting(directory)
-        processes = {"recorder": process(os.getpid()), self._ingester.name: ingester and process(ingester)}
+        processes = {
+            "recorder": process(os.getpid()),
+            self._ingester.name: ingester and process(ingester),
+        }
         return HealthSnapshot(
             journal=directory,
             journal_bytes=journal_bytes(directory),
@@ -149,7 +160,10 @@ class Meter:
 
 
 class Worker:
-    """A thread that does one thing after another, for an event loop. It is no reason for a process to go on."""
+    """A thread that does one thing after another, for an event loop.
+
+    It is no reason for a process to go on.
+    """
 
     def __init__(self) -> None:
         self._tasks: SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None] = SimpleQueue()
@@ -188,7 +202,9 @@ class Probing:
         self._began_s = 0.0
 
     async def result(self, begun: Sequence[str], over: Sequence[str]) -> ProbeResult:
-        """Return what the log has; an error if there is no answer in time, at once if there was none before."""
+        """Return what the log has; an error if there is no answer in time, at once if there was
+        none before.
+        """
         if self._running is None:
             self._began_s = time.monotonic()
             self._running = self._thread.submit(partial(self.probe.look, begun, over))
@@ -215,7 +231,8 @@ class Traffic:
         self.open: Counter[str] = Counter()  # by upstream
         self.ended: Counter[tuple[str, str]] = Counter()  # by upstream and outcome
         self.sums = Ended("", 0, 0, 0, 0)
-        self.begun: dict[str, float] = {}  # when exchanges began that the log has not shown yet, in order
+        # when exchanges began that the log has not shown yet, in order
+        self.begun: dict[str, float] = {}
         self.over: dict[str, float] = {}  # when those ended whose end it has not shown yet
 
         self.flush = journal.flush
@@ -240,10 +257,14 @@ class Traffic:
             self.begun.pop(exchange_id, None)
         for ended in probe.ended:
             if self.over.pop(ended.exchange_id, None) is not None:
-                self.sums = Ended("", *(one + other for one, other in zip(self.sums[1:], ended[1:], strict=True)))
+                self.sums = Ended(
+                    "", *(one + other for one, other in zip(self.sums[1:], ended[1:], strict=True))
+                )
 
     def forget(self, settled_s: float) -> None:
-        """Forget exchanges that will never be in the log: that time is ingested, so they were purged or refused."""
+        """Forget exchanges that will never be in the log: that time is ingested, so they were
+        purged or refused.
+        """
         for missing in (self.begun, self.over):
             while missing and next(iter(missing.values())) < settled_s:
                 del missing[next(iter(missing))]

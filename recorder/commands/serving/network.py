@@ -1,6 +1,7 @@
 """The settings of a command that connects to upstreams: the way there, and whom TLS trusts.
 
-A proxy of the environment is used only where it is asked for: a request with an API key goes nowhere that nobody named.
+A proxy of the environment is used only where it is asked for: a request with an API key goes
+nowhere that nobody named.
 """
 
 from __future__ import annotations
@@ -15,7 +16,14 @@ import click
 
 from recorder.commands.terminal.options import FILE, joined_options, setting
 from recorder.errors import UsageError
-from recorder.proxy.http.network import Exemption, Network, UpstreamProxy, exemptions_of, proxies_of, proxy_of
+from recorder.proxy.http.network import (
+    Exemption,
+    Network,
+    UpstreamProxy,
+    exemptions_of,
+    proxies_of,
+    proxy_of,
+)
 
 ENVIRONMENT = "env"
 CONNECTING = ("serve", "run", "mock", "probe", "resend", "bisect")
@@ -37,12 +45,17 @@ def network_of(
     client_cert: Path | None,
     client_key: Path | None,
 ) -> Network:
-    """Return the network of these settings. Raises `UsageError`; files are read when a transport is made."""
+    """Return the network of these settings.
+
+    Raises `UsageError`; files are read when a transport is made.
+    """
     exemptions: list[Exemption] = []
     for text in no_proxy:
         exemptions += exemptions_of(text, "no-proxy")
     if exemptions and upstream_proxy is None:
-        raise UsageError("no-proxy makes exceptions from upstream-proxy: set that, or leave it out.")
+        raise UsageError(
+            "no-proxy makes exceptions from upstream-proxy: set that, or leave it out."
+        )
     if client_key is not None and client_cert is None:
         raise UsageError("client-key belongs to a certificate: set client-cert too.")
     proxies, more = _proxies(upstream_proxy, environment)
@@ -62,16 +75,20 @@ network_settings = joined_options(
 
 
 def settled(verb: str, command: click.Command, settings: Mapping[str, Any]) -> Network:
-    """Return the network of a command that is called without options: that of its variables, and of the `settings` of
-    files.
+    """Return the network of a command that is called without options: that of its variables, and of
+    the `settings` of files.
     """
-    program = click.Context(click.Group("recorder"), info_name="recorder", auto_envvar_prefix="RECORDER")
+    program = click.Context(
+        click.Group("recorder"), info_name="recorder", auto_envvar_prefix="RECORDER"
+    )
     alone = click.Command(verb, params=[each for each in command.params if each.name in NAMES])
     context = alone.make_context(verb, [], program, default_map=dict(settings))
     return network_of(os.environ, **context.params)
 
 
-def _proxies(text: str | None, environment: Mapping[str, str]) -> tuple[dict[str, UpstreamProxy], Iterable[Exemption]]:
+def _proxies(
+    text: str | None, environment: Mapping[str, str]
+) -> tuple[dict[str, UpstreamProxy], Iterable[Exemption]]:
     """Return the proxies by scheme, and the exceptions that belong to them."""
     if not text:
         return {}, ()

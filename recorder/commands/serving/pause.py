@@ -1,4 +1,6 @@
-"""The wait of a process beside a recorder: on its standard input, a pipe that closes when the recorder ends."""
+"""The wait of a process beside a recorder: on its standard input, a pipe that closes when the
+recorder ends.
+"""
 
 from __future__ import annotations
 
@@ -19,10 +21,13 @@ class Pause:
     def __init__(self) -> None:
         self._stop_requested = self._recorder_ended = False
         signal.signal(signal.SIGTERM, self._terminate)
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to the recorder, which ends in its own order
+        # Ctrl-C goes to the recorder, which ends in its own order
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
 
     def _terminate(self, *_: object) -> None:
-        """End in order, or by SIGALRM if a database takes too long: the journal has all that is not committed."""
+        """End in order, or by SIGALRM if a database takes too long: the journal has all that is not
+        committed.
+        """
         if not self._stop_requested:
             self._stop_requested = True
             signal.alarm(TERMINATE_S)
@@ -32,5 +37,6 @@ class Pause:
             readable, _, _ = select.select([sys.stdin], [], [], seconds)
             self._recorder_ended = bool(readable) and not os.read(sys.stdin.fileno(), 1)
             if self._recorder_ended:
-                niceness.set_group(0)  # no proxy comes first any more, and who stopped it waits for what is left
+                # no proxy comes first any more, and who stopped it waits for what is left
+                niceness.set_group(0)
         return self._stop_requested or self._recorder_ended

@@ -1,7 +1,8 @@
 """A file that has the URL of a server while it listens, for scripts that start one.
 
-What stands at that path already is replaced only if a recorder wrote it, which one that was killed may have left. All
-else stays, and the command is refused: a path may be mistyped, or come from somebody else.
+What stands at that path already is replaced only if a recorder wrote it, which one that was killed
+may have left. All else stays, and the command is refused: a path may be mistyped, or come from
+somebody else.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ _WRITTEN = re.compile(rb"http://[\w.:\[\]-]+:\d{1,5}(?:/t/[\w-]+)?\n")
 
 @contextmanager
 def announced(path: Path | None) -> Iterator[Callable[[str], None]]:
-    """Give a function that writes the URL to the file, and delete that file at the end of the block.
+    """Give a function that writes the URL to the file, and delete that file at the end of the
+    block.
 
     Raise `UsageError` if a file is there that no recorder wrote.
     """
@@ -46,12 +48,16 @@ def announced(path: Path | None) -> Iterator[Callable[[str], None]]:
 
 
 def write(path: Path, url: str) -> None:
-    """Raise `RecorderError` if the file cannot be written, `UsageError` if it is there and no recorder wrote it."""
+    """Raise `RecorderError` if the file cannot be written, `UsageError` if it is there and no
+    recorder wrote it.
+    """
     _content(path)
     try:
         save(path, [_line(url)])  # private: the URL may have the token in it
     except OSError as error:
-        raise RecorderError(f"The ready file {path} cannot be written: {error.strerror}.") from error
+        raise RecorderError(
+            f"The ready file {path} cannot be written: {error.strerror}."
+        ) from error
 
 
 def _line(url: str) -> bytes:
@@ -59,7 +65,10 @@ def _line(url: str) -> bytes:
 
 
 def _content(path: Path) -> bytes | None:
-    """Return what a recorder wrote to the file, None if there is none. Raise `UsageError` for another file."""
+    """Return what a recorder wrote to the file, None if there is none.
+
+    Raise `UsageError` for another file.
+    """
     try:
         status = path.lstat()  # of a link itself, which no recorder makes
         is_small_file = stat.S_ISREG(status.st_mode) and status.st_size <= SIZE_LIMIT
@@ -69,7 +78,9 @@ def _content(path: Path) -> bytes | None:
     except OSError as error:
         raise UsageError(f"The ready file {path} cannot be read: {error.strerror}.") from error
     if not _WRITTEN.fullmatch(content) or status.st_uid != os.geteuid():
-        raise UsageError(f"--ready-file {path}: there is a file that no recorder wrote. Name one that does not exist.")
+        raise UsageError(
+            f"--ready-file {path}: there is a file that no recorder wrote. Name one that does not exist."
+        )
     return content
 
 

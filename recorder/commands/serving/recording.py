@@ -50,15 +50,19 @@ Durability = Literal["journal", "strict"]
 
 STOP_S = 7.5  # from the signal to the end: whoever stops processes kills after ten
 LOOK_S = 1.0
-"""The time between two looks at the journal: for so long nobody but the recorder has what somebody deletes of it.
-Streams of a token that was revoked end at the second look after that."""
-DRAIN_S = 1.0  # of it, at least, for the ingester to commit what is left; what it cannot, the next start does
+"""The time between two looks at the journal: for so long nobody but the recorder has what somebody
+deletes of it. Streams of a token that was revoked end at the second look after that."""
+# of it, at least, for the ingester to commit what is left; what it cannot, the next start does
+DRAIN_S = 1.0
 
-_PLACE = re.compile(r"[\w!#$%&'*+.^`|~-]{1,100}", re.ASCII)  # the characters of a header's name; dots go into a field
+# the characters of a header's name; dots go into a field
+_PLACE = re.compile(r"[\w!#$%&'*+.^`|~-]{1,100}", re.ASCII)
 
 
 class Ending:
-    """The time limit for the end of a recorder: `limit_s` after `begin`, or `DRAIN_S` after `hurry`."""
+    """The time limit for the end of a recorder: `limit_s` after `begin`, or `DRAIN_S` after
+    `hurry`.
+    """
 
     def __init__(self, limit_s: float = STOP_S) -> None:
         self._limit_s = limit_s
@@ -77,7 +81,9 @@ class Ending:
         doing, hurrying = asyncio.ensure_future(done), asyncio.ensure_future(self._hurry.wait())
         try:
             left_s = max(DRAIN_S, self._limit_s - passed_s)
-            await asyncio.wait((doing, hurrying), timeout=left_s, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(
+                (doing, hurrying), timeout=left_s, return_when=asyncio.FIRST_COMPLETED
+            )
             if hurrying.done():
                 await asyncio.wait((doing,), timeout=DRAIN_S)
         finally:
@@ -99,14 +105,15 @@ async def recording(
     levels: ContentLevels = FULL,
     beside: Iterable[Callable[[], Coroutine[Any, Any, None]]] = (),
 ) -> AsyncIterator[Proxy]:
-    """Yield the proxy that records into a database, or to where its journal is shipped; `recorded` makes the transport
-    that does so.
+    """Yield the proxy that records into a database, or to where its journal is shipped; `recorded`
+    makes the transport that does so.
 
     At the end all that it recorded is committed, if that takes no longer than `ending` allows.
 
-    A `meter` is attached, and runs until then, as does what stands `beside`. Raises `StoreError` if the database cannot
-    be used, `UsageError` for a `[redact]` table that makes no sense, or a file of `network` that cannot be used; a
-    database that is merely locked, or on a server that is away or does not answer, will be used later.
+    A `meter` is attached, and runs until then, as does what stands `beside`. Raises `StoreError` if
+    the database cannot be used, `UsageError` for a `[redact]` table that makes no sense, or a file
+    of `network` that cannot be used; a database that is merely locked, or on a server that is away
+    or does not answer, will be used later.
     """
     upstream = UpstreamTransport(network)
     places = session_places()
@@ -117,13 +124,19 @@ async def recording(
     ingester = IngesterSupervisor(into.url if isinstance(into, Prefix) else into, journal.directory)
     metered = journal if meter is None else meter.attach(journal, ingester)
     if not levels.are_full:
-        recorded = partial(RecordingTransport, choose=journal_by_level(levels, metered, content_secret(root)))
+        recorded = partial(
+            RecordingTransport, choose=journal_by_level(levels, metered, content_secret(root))
+        )
     transport = recorded(upstream, metered)
     if durability == "strict":
         transport = DurableTransport(transport, journal)
     proxy = make_proxy(transport, Routes(upstreams, session_places=places))
     looks = [journal.look, proxy.end_revoked, *([journal.seal] if isinstance(into, Prefix) else [])]
-    watches = [watch_disk(journal.directory), watch_journal(looks), *([meter.run()] if meter else [])]
+    watches = [
+        watch_disk(journal.directory),
+        watch_journal(looks),
+        *([meter.run()] if meter else []),
+    ]
     watches += [watch() for watch in beside]
     async with _ingesting(ingester, watches, ending or Ending()):
         try:
@@ -134,9 +147,11 @@ async def recording(
 
 
 def content_secret(root: Path) -> bytes:
-    """Return the secret of the filler of a log, of its file beside the journals; made when it is asked for first.
+    """Return the secret of the filler of a log, of its file beside the journals; made when it is
+    asked for first.
 
-    It is the same after a restart, so that a conversation that goes on has the same beginning. Raises `UsageError`.
+    It is the same after a restart, so that a conversation that goes on has the same beginning.
+    Raises `UsageError`.
     """
     path = root.with_name(f"{root.name}.content-key")
     try:
@@ -159,7 +174,9 @@ def parse_level(given: str) -> tuple[str, Level]:
     """Return an upstream, or an empty text for all others, and its level. Raises `UsageError`."""
     upstream, _, level = given.rpartition("=")
     if level not in LEVELS:
-        raise UsageError(f"{given!r} is not a level of content: full, shape or none, or UPSTREAM=LEVEL.")
+        raise UsageError(
+            f"{given!r} is not a level of content: full, shape or none, or UPSTREAM=LEVEL."
+        )
     return upstream, level
 
 
@@ -184,10 +201,13 @@ def _require_usable(url: URL) -> None:
 
 
 def _require_schema(url: URL) -> None:
-    """Say what of the schema is not as it is declared. Raise `StoreError` if it may lose what is recorded from now on.
+    """Say what of the schema is not as it is declared.
 
-    A missing guard is not a reason to lose streams: recorder itself changes no row, with it or without, and each is in
-    a chain of hashes. A trigger that somebody added may drop every row, and the journal is deleted after that.
+    Raise `StoreError` if it may lose what is recorded from now on.
+
+    A missing guard is not a reason to lose streams: recorder itself changes no row, with it or
+    without, and each is in a chain of hashes. A trigger that somebody added may drop every row, and
+    the journal is deleted after that.
     """
     found = schema_differences(url)
     if any(each.may_lose for each in found):
@@ -200,7 +220,9 @@ def _require_schema(url: URL) -> None:
 async def _ingesting(
     ingester: IngesterSupervisor, watches: Iterable[Coroutine[Any, Any, None]], ending: Ending
 ) -> AsyncIterator[None]:
-    """Run the ingester process and `watches`; at the end let the ingester read the journal to its end."""
+    """Run the ingester process and `watches`; at the end let the ingester read the journal to its
+    end.
+    """
     failure: Exception | None = None  # of the block: it leaves as it is, not as a group of one
     ingester.start()
     async with asyncio.TaskGroup() as tasks:
@@ -217,13 +239,18 @@ async def _ingesting(
                 await ending.wait(asyncio.to_thread(ingester.wait))
             finally:
                 if not ingester.wait(0):
-                    log.warning("not all of the journal is in %s yet: the next start brings in the rest", ingester.goal)
+                    log.warning(
+                        "not all of the journal is in %s yet: the next start brings in the rest",
+                        ingester.goal,
+                    )
                     ingester.stop()
     if failure is not None:
         raise failure
 
 
-durability_setting = setting("--durability", type=click.Choice(get_args(Durability)), default="journal")
+durability_setting = setting(
+    "--durability", type=click.Choice(get_args(Durability)), default="journal"
+)
 
 
 websocket_option = flag(
@@ -232,7 +259,9 @@ websocket_option = flag(
 )
 
 
-def describe(into: str, proxy_url: str, upstreams: Iterable[Upstream], network: Network = DIRECT) -> list[str]:
+def describe(
+    into: str, proxy_url: str, upstreams: Iterable[Upstream], network: Network = DIRECT
+) -> list[str]:
     """Return the lines that a recorder prints when it starts."""
     lines = [f"Recording to {into}", f"Listening on {proxy_url}"]
     return [*lines, *(f"  {name} → {base}" for name, base in upstreams), *_way(network)]
@@ -241,9 +270,14 @@ def describe(into: str, proxy_url: str, upstreams: Iterable[Upstream], network: 
 def departures(upstreams: Iterable[Upstream], network: Network) -> list[str]:
     """Return the lines on upstreams at another server than the public one, and on the way to them.
 
-    Keys and prompts go there, and a setting or a variable may have named it: whoever starts a command is to see it.
+    Keys and prompts go there, and a setting or a variable may have named it: whoever starts a
+    command is to see it.
     """
-    lines = [f"Upstream {name} is {base.removesuffix('/')}" for name, base in upstreams if not is_public(name, base)]
+    lines = [
+        f"Upstream {name} is {base.removesuffix('/')}"
+        for name, base in upstreams
+        if not is_public(name, base)
+    ]
     return [safe_text(line) for line in (*lines, *_way(network))]
 
 
@@ -252,8 +286,8 @@ def _way(network: Network) -> list[str]:
 
 
 async def watch_journal(looks: Iterable[Callable[[], None]], look_s: float = LOOK_S) -> None:
-    """Look at the files of the journal, and at the tokens of what is open, in the thread that writes them: it takes
-    some microseconds.
+    """Look at the files of the journal, and at the tokens of what is open, in the thread that
+    writes them: it takes some microseconds.
     """
     while True:
         await asyncio.sleep(look_s)
@@ -262,10 +296,11 @@ async def watch_journal(looks: Iterable[Callable[[], None]], look_s: float = LOO
 
 
 def session_places() -> SessionPlaces:
-    """Return where clients of the user name their sessions, from the `[sessions]` tables of both files.
+    """Return where clients of the user name their sessions, from the `[sessions]` tables of both
+    files.
 
-    Such a name is kept as it came, of a header whose value is not kept otherwise, too: a project's file needs trust for
-    it, and no file may name a header that has a secret.
+    Such a name is kept as it came, of a header whose value is not kept otherwise, too: a project's
+    file needs trust for it, and no file may name a header that has a secret.
     """
     found: dict[str, list[str]] = {name: [] for name in PLACES}
     for file in reversed([*settings_files()]):
@@ -284,7 +319,11 @@ def _place_names(path: Path, name: str, given: Any) -> list[str]:
     for each in names:
         if not isinstance(each, str) or _PLACE.fullmatch(each) is None:
             example = '["X-Run-Id"]' if name == "headers" else '["metadata.run"]'
-            raise UsageError(f"{path}: `{name}` in [{SESSIONS}] is a list of names: {name} = {example}.")
+            raise UsageError(
+                f"{path}: `{name}` in [{SESSIONS}] is a list of names: {name} = {example}."
+            )
         if name == "headers" and is_secret_header(each):
-            raise UsageError(f"{path}: `headers` in [{SESSIONS}]: the value of {each} is a secret, and no name.")
+            raise UsageError(
+                f"{path}: `headers` in [{SESSIONS}]: the value of {each} is a secret, and no name."
+            )
     return names

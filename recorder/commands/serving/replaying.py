@@ -1,4 +1,6 @@
-"""A command whose clients are answered from recordings: where they are pointed, and what they may not reach."""
+"""A command whose clients are answered from recordings: where they are pointed, and what they may
+not reach.
+"""
 
 from __future__ import annotations
 
@@ -62,22 +64,33 @@ def ready(words: Sequence[str], given: dict[str, str], doors: Doors) -> Iterator
 async def replaying(
     words: Sequence[str], held: Sequence[Recording], proxy: Proxy, terms: ReplayTerms
 ) -> AsyncIterator[tuple[ReadyCommand, RefusingProxy]]:
-    """Listen with a proxy that answers from `held`; give the command, and what refuses its other requests."""
+    """Listen with a proxy that answers from `held`; give the command, and what refuses its other
+    requests.
+    """
     async with listening(proxy, GRACE_S) as base, _refusing() as refusing:
         recorded = {each.request.upstream for each in held}
-        given = {**os.environ, **{name: "none" for name in keys_of(recorded) if not os.environ.get(name)}}
+        given = {
+            **os.environ,
+            **{name: "none" for name in keys_of(recorded) if not os.environ.get(name)},
+        }
         for variable, name in OWN_BASES.items():
             if name in recorded and not given.get(variable):
-                given[variable] = f"http://{name}.invalid"  # any address, so that it is replaced as the others
+                # any address, so that it is replaced as the others
+                given[variable] = f"http://{name}.invalid"
         given |= of_companies(recorded, base)
         given |= {} if terms.allow_network else refusing.variables(given)
-        with ready(words, given, Doors(base, terms.names, _codex_upstreams(held), terms.websocket)) as command:
+        with ready(
+            words, given, Doors(base, terms.names, _codex_upstreams(held), terms.websocket)
+        ) as command:
             yield command, refusing
 
 
 @contextlib.asynccontextmanager
 async def _refusing() -> AsyncIterator[RefusingProxy]:
-    """Run a proxy that refuses everything. It knows the API hosts of this environment's variables."""
+    """Run a proxy that refuses everything.
+
+    It knows the API hosts of this environment's variables.
+    """
     refusing = RefusingProxy(_had())
     await refusing.start()
     try:
@@ -95,6 +108,10 @@ def _had() -> Iterator[tuple[str, str]]:
 
 
 def _codex_upstreams(held: Sequence[Recording]) -> list[str]:
-    """Return the upstreams that Codex used, as far as an address can name them: recordings may be foreign."""
-    names = {each.request.upstream for each in held if (each.exchange.client or "").startswith(CODEX)}
+    """Return the upstreams that Codex used, as far as an address can name them: recordings may be
+    foreign.
+    """
+    names = {
+        each.request.upstream for each in held if (each.exchange.client or "").startswith(CODEX)
+    }
     return sorted(name for name in names if name in UPSTREAMS or any(recorded_upstreams([name])))

@@ -1,4 +1,6 @@
-"""The result of `recorder resend`: how often the answers differ from the recorded ones, and whether that is claimed."""
+"""The result of `recorder resend`: how often the answers differ from the recorded ones, and whether
+that is claimed.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ NO_CONTROL = (
 
 
 class Control(NamedTuple):
-    """The recorded model, asked again: the session, and how often its answers differ from the recorded ones."""
+    """The recorded model, asked again: the session, and how often its answers differ from the
+    recorded ones.
+    """
 
     session: str
     shares: Shares
@@ -73,11 +77,14 @@ class Resent(NamedTuple):
     session: str
     labels: ResentFrom
     requests: int
-    estimated_usd: Decimal | None  # of as long answers as the recorded ones; None if a price is not known
+    # of as long answers as the recorded ones; None if a price is not known
+    estimated_usd: Decimal | None
     is_dry_run: bool
 
 
-def document(resent: Resent, levels: Sequence[ComparedShare], control: Control | None) -> dict[str, Any]:
+def document(
+    resent: Resent, levels: Sequence[ComparedShare], control: Control | None
+) -> dict[str, Any]:
     """Return the result as a JSON value."""
     return {
         "session": resent.session,
@@ -92,7 +99,12 @@ def document(resent: Resent, levels: Sequence[ComparedShare], control: Control |
 
 
 def _row(level: ComparedShare) -> dict[str, Any]:
-    row: dict[str, Any] = {"level": level.level, **level.share._asdict(), "control": None, "difference": None}
+    row: dict[str, Any] = {
+        "level": level.level,
+        **level.share._asdict(),
+        "control": None,
+        "difference": None,
+    }
     if level.control is not None and level.interval is not None:
         row["control"], row["difference"] = level.control._asdict(), level.interval._asdict()
     return {**row, "is_claim": level.is_claim}

@@ -1,7 +1,8 @@
-"""Requests of a recording on their way to an upstream again, one after another, through a recorder of our own.
+"""Requests of a recording on their way to an upstream again, one after another, through a recorder
+of our own.
 
-An answer that may be another one later (a key that is refused, a rate limit, an upstream that fails) ends it: the next
-call goes on from there.
+An answer that may be another one later (a key that is refused, a rate limit, an upstream that
+fails) ends it: the next call goes on from there.
 """
 
 from __future__ import annotations
@@ -52,7 +53,9 @@ class Budget(NamedTuple):
     model: str | None  # that is asked in place of the recorded ones
 
     def cost(self, answered: Recording) -> Decimal | None:
-        """Return what a recorded answer cost or would cost; None without a price, or without a count of tokens."""
+        """Return what a recorded answer cost or would cost; None without a price, or without a
+        count of tokens.
+        """
         usage = projected(answered.exchange, answered.events)["usage"][0]
         price = self.prices.get((answered.request.upstream, self.model or asked_model(answered)))
         if price is None or usage.input_tokens is None:
@@ -93,8 +96,13 @@ class _Spent:
             )
 
     async def _read(self) -> None:
-        """Add the costs of what is new. An answer without a count of tokens costs what its recording did."""
-        await asyncio.to_thread(wait_for, journal_root(database_of(self._url)), time.monotonic() + DRAIN_S)
+        """Add the costs of what is new.
+
+        An answer without a count of tokens costs what its recording did.
+        """
+        await asyncio.to_thread(
+            wait_for, journal_root(database_of(self._url)), time.monotonic() + DRAIN_S
+        )
         budget = self._sending.budget
         async with await open_log(self._url) as log:
             try:
@@ -109,7 +117,9 @@ class _Spent:
 
 def asked_model(recording: Recording) -> str | None:
     """Return the model that a recorded request names."""
-    model: str | None = projected(recording.exchange, recording.events)["exchanges"][0].request_model
+    model: str | None = projected(recording.exchange, recording.events)["exchanges"][
+        0
+    ].request_model
     return model
 
 
@@ -123,7 +133,11 @@ async def prices_of(url: URL, recorded: Iterable[Recording], model: str | None) 
         return {}
     async with log:
         for upstream, name in asked:
-            price = list_price(await valid_prices(log, time.time_ns(), name), upstream) if name else None
+            price = (
+                list_price(await valid_prices(log, time.time_ns(), name), upstream)
+                if name
+                else None
+            )
             if price is not None:
                 found[upstream, name] = price
     return found
@@ -141,7 +155,9 @@ async def send(url: URL, sending: Sending, network: Network) -> None:
                 for number, request in enumerate(sending.wanted, 1):
                     await spent.require_room(request)
                     place = f"{base}/s/{quote(sending.session, safe='')}"
-                    status, error = await _send(client, place, request, sending.keys.get(request.upstream, "none"))
+                    status, error = await _send(
+                        client, place, request, sending.keys.get(request.upstream, "none")
+                    )
                     what = f"{number} of {len(sending.wanted)}: exchange {request.recorded.number}"
                     echo(f"  {what}: {f'status {status}' if status else error}")
                     _require_answer(status, error, sending.session)
@@ -159,7 +175,9 @@ def _require_answer(status: int, error: str, session: str) -> None:
         )
 
 
-async def _send(client: httpx.AsyncClient, place: str, request: Resend, key: str) -> tuple[int, str]:
+async def _send(
+    client: httpx.AsyncClient, place: str, request: Resend, key: str
+) -> tuple[int, str]:
     """Send a request and let its answer pass; return its status, and the beginning of an error."""
     target, headers = request.sent(key)
     shown = b""
@@ -173,4 +191,7 @@ async def _send(client: httpx.AsyncClient, place: str, request: Resend, key: str
             await response.aclose()
     except httpx.HTTPError as error:
         return 0, f"the answer broke off ({type(error).__name__})."
-    return response.status_code, f"status {response.status_code}, {shown.decode('utf-8', 'replace')}."
+    return (
+        response.status_code,
+        f"status {response.status_code}, {shown.decode('utf-8', 'replace')}.",
+    )

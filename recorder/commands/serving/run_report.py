@@ -1,4 +1,6 @@
-"""The report of `recorder run` on what it recorded: the session, its tokens, and the cassette that was asked for."""
+"""The report of `recorder run` on what it recorded: the session, its tokens, and the cassette that
+was asked for.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ def say(line: str) -> None:
 
 
 class EndedCommand(NamedTuple):
-    """A command that has ended: the session it was recorded into, since when, how many requests, and its exit code."""
+    """A command that has ended: the session it was recorded into, since when, how many requests,
+    and its exit code.
+    """
 
     session: str
     began_ns: int
@@ -42,7 +46,10 @@ class EndedCommand(NamedTuple):
 
 
 class RecordedCommand(NamedTuple):
-    """The recording of one command. The tokens are those that were paid for: of a fork, those of its live part."""
+    """The recording of one command.
+
+    The tokens are those that were paid for: of a fork, those of its live part.
+    """
 
     session: Session
     exchanges: Sequence[Exchange]
@@ -54,7 +61,9 @@ async def report(url: URL, ended: EndedCommand, cassette: Path | None, fork: For
     async with await open_log(url) as log:
         run = await _recorded(log, ended, fork)
         if run is None:
-            say(f"Requests: {ended.requests}. None is in the database, see above; `recorder db recover` looks again.")
+            say(
+                f"Requests: {ended.requests}. None is in the database, see above; `recorder db recover` looks again."
+            )
             return ended.code or 1
         say(_summary(run, fork))
         if cassette is not None and not await write_cassette(log, run, cassette, ended.code):
@@ -62,19 +71,32 @@ async def report(url: URL, ended: EndedCommand, cassette: Path | None, fork: For
     return ended.code
 
 
-async def _recorded(log: LogReader, ended: EndedCommand, fork: Fork | None) -> RecordedCommand | None:
+async def _recorded(
+    log: LogReader, ended: EndedCommand, fork: Fork | None
+) -> RecordedCommand | None:
     try:
         session = await session_named(log, ended.session)
     except NotFoundError:
         return None
-    exchanges = [each for each in await log.exchanges(session.session_id) if each.started_ns >= ended.began_ns]
+    exchanges = [
+        each
+        for each in await log.exchanges(session.session_id)
+        if each.started_ns >= ended.began_ns
+    ]
     paid = [Summed(ended.began_ns)]
     if fork is not None:
         live = [each.exchange_id for each in exchanges if fork.is_live(each)]
-        paid = [Summed(exchange_ids=live[start : start + IN_LIMIT]) for start in range(0, len(live), IN_LIMIT)]
+        paid = [
+            Summed(exchange_ids=live[start : start + IN_LIMIT])
+            for start in range(0, len(live), IN_LIMIT)
+        ]
     sums: list[Tally] = []
     for part in paid:
-        sums += [each for each in await usage(log, ("session",), part) if each.key[0] == session.session_id]
+        sums += [
+            each
+            for each in await usage(log, ("session",), part)
+            if each.key[0] == session.session_id
+        ]
     used = together(sums) if sums else None
     return RecordedCommand(session, exchanges, used) if exchanges else None
 
@@ -85,7 +107,9 @@ def _summary(run: RecordedCommand, fork: Fork | None) -> str:
     line = f"Recorded session {name} ({run.session.session_id}): {count}"
     if fork is not None:
         live = sum(map(fork.is_live, run.exchanges))
-        line += f", of which {len(run.exchanges) - live} replayed from {fork.parent} and {live} live"
+        line += (
+            f", of which {len(run.exchanges) - live} replayed from {fork.parent} and {live} live"
+        )
         if not live:
             return f"{line}."
     used = run.used
@@ -102,26 +126,40 @@ def _part(count: int | None, what: str) -> str:
 
 
 async def write_cassette(log: LogReader, run: RecordedCommand, path: Path, code: int) -> bool:
-    """Write the cassette; return whether it was written. An existing one is only replaced by a complete recording."""
+    """Write the cassette; return whether it was written.
+
+    An existing one is only replaced by a complete recording.
+    """
     export = f"`recorder export {run.session.session_id} --format cassette`"
     name = safe_text(str(path))
-    again, budget = f"{export} writes what was recorded.", MemoryBudget("it takes", f"{export} writes it in parts")
+    again, budget = (
+        f"{export} writes what was recorded.",
+        MemoryBudget("it takes", f"{export} writes it in parts"),
+    )
     try:
         recordings = await load_exchanges(log, run.session, enumerate(run.exchanges, 1), budget)
     except RecorderError as error:
         say(f"{name} is not written: {error}")
         return False
     if not all(has_ended(each.events) for each in recordings):
-        say(f"{name} is not written: not all is in the database yet. After `recorder db recover`, {again}")
+        say(
+            f"{name} is not written: not all is in the database yet. After `recorder db recover`, {again}"
+        )
         return False
     broken = sum(each.end is None or each.end.outcome not in WHOLE for each in recordings)
     if path.exists() and (code or broken):
-        why = f"the command failed ({code})" if code else f"{broken} of {len(recordings)} exchanges broke off"
+        why = (
+            f"the command failed ({code})"
+            if code
+            else f"{broken} of {len(recordings)} exchanges broke off"
+        )
         say(f"{name} stays as it was: {why}. {again}")
         return True
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        save(path, cassette_lines(run.session, ((each.exchange, each.events) for each in recordings)))
+        save(
+            path, cassette_lines(run.session, ((each.exchange, each.events) for each in recordings))
+        )
     except OSError as error:
         say(f"The cassette {name} cannot be written: {error.strerror}. {again}")
         return False

@@ -1,4 +1,6 @@
-"""A command that is recorded: where its clients are pointed, and the upstreams that their requests go on to."""
+"""A command that is recorded: where its clients are pointed, and the upstreams that their requests
+go on to.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ from recorder.proxy.http.network import Network
 from recorder.proxy.recording import ExchangeJournal
 from recorder.proxy.routing import Upstream, parse_upstream
 
-DRAIN_S = 60.0  # for the database to have all of it: the command has ended, nothing waits but what reads the session
+# for the database to have all of it: the command has ended, nothing waits but what reads the
+# session
+DRAIN_S = 60.0
 
 
 class Destinations(NamedTuple):
@@ -37,15 +41,22 @@ class Destinations(NamedTuple):
     lines: Sequence[str]  # on those that a person is to see
 
 
-def destinations(words: Sequence[str], upstream: Sequence[Upstream], network: Network) -> Destinations:
-    """Return where the requests of a command go on to: as its options say, its environment, and the settings of Codex.
+def destinations(
+    words: Sequence[str], upstream: Sequence[Upstream], network: Network
+) -> Destinations:
+    """Return where the requests of a command go on to: as its options say, its environment, and the
+    settings of Codex.
 
     Raises `UsageError` if the address in a variable cannot be recorded from.
     """
     inherited = inherited_upstreams({each.name for each in upstream})
     names, added = named(upstream, inherited, codex_providers(words))
-    if (provider := codex_provider(words)) is not None and Doors("", names).name(provider) != "openai":
-        say(f"Codex is recorded from {safe_text(provider.base)}, the server that it uses by itself.")
+    if (provider := codex_provider(words)) is not None and Doors("", names).name(
+        provider
+    ) != "openai":
+        say(
+            f"Codex is recorded from {safe_text(provider.base)}, the server that it uses by itself."
+        )
     lines = departures([*inherited, *upstream], network)  # those of Codex are in its own settings
     return Destinations(names, [*inherited, *added, *upstream], lines)
 
@@ -56,9 +67,13 @@ def inherited_upstreams(named: Iterable[str]) -> list[Upstream]:
     for variable, upstream in {**BASES, **OWN_BASES}.items():
         if upstream not in (*named, *found) and (base := os.environ.get(variable)):
             try:
-                found[upstream] = Upstream(upstream, parse_upstream(f"{upstream}={base}").base + "/")
+                found[upstream] = Upstream(
+                    upstream, parse_upstream(f"{upstream}={base}").base + "/"
+                )
             except UsageError as error:
-                raise UsageError(f"The address in {variable} cannot be recorded from. {error}") from None
+                raise UsageError(
+                    f"The address in {variable} cannot be recorded from. {error}"
+                ) from None
     return list(found.values())
 
 
@@ -81,7 +96,8 @@ async def recorded_command(
     before: Sequence[str] = (),
     **options: Any,
 ) -> AsyncIterator[PointedCommand]:
-    """Listen, and give the command whose requests are recorded as a session; at the end all of it is in the log.
+    """Listen, and give the command whose requests are recorded as a session; at the end all of it
+    is in the log.
 
     The lines `before` are said when nothing can be refused any more.
     """

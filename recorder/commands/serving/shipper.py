@@ -1,7 +1,7 @@
 """The shipper as a separate process, which `recorder.program` starts: `main(DIRECTORY, URL)`.
 
-It ships what dead recorders left, and the journal in DIRECTORY. When the recorder has ended it ships the rest of that;
-what it cannot in time, because the bucket is away, the next start ships.
+It ships what dead recorders left, and the journal in DIRECTORY. When the recorder has ended it
+ships the rest of that; what it cannot in time, because the bucket is away, the next start ships.
 """
 
 from __future__ import annotations
@@ -62,13 +62,17 @@ class _Shipping:
                     self._pause(RETRY_S)
 
     def finish(self) -> None:
-        """Ship the rest. A recorder that was killed lets go of its pipe and of its journal in any order."""
+        """Ship the rest.
+
+        A recorder that was killed lets go of its pipe and of its journal in any order.
+        """
         began_s = time.monotonic()
         limit_s = DYING_S
         while self._directory.exists() and time.monotonic() - began_s < limit_s:
             try:
                 if ship_rest(self._bucket, self._directory):
-                    ship_left_behind(self._bucket, self._directory.parent)  # a recorder that ended at once
+                    # a recorder that ended at once
+                    ship_left_behind(self._bucket, self._directory.parent)
                     return
             except BucketError as error:
                 limit_s = TERMINATE_S

@@ -43,7 +43,9 @@ async def _stand_in(name: str, source: str, speed: float | None, db: str | None)
     sessions, cassettes = ([], [Path(source)]) if is_file(source) else ([source], [])
     runs = of_program(await loader(db).answers(sessions, cassettes), name)
     if not runs:
-        raise NotFoundError(f"No run of {name} was recorded in {source}: `recorder show {source}` says what was.")
+        raise NotFoundError(
+            f"No run of {name} was recorded in {source}: `recorder show {source}` says what was."
+        )
     return await _StandIn(ProgramRun(runs, match_rules()), speed).run()
 
 
@@ -101,7 +103,10 @@ class _StandIn:
             self._reading.cancel()  # the program ended by itself, and so does this
 
     def _missed(self, line: bytes, miss: Miss) -> None:
-        """Say that a line was not recorded: to a client that waits for an answer, too. Notices need none."""
+        """Say that a line was not recorded: to a client that waits for an answer, too.
+
+        Notices need none.
+        """
         lines = self._recorded.lines
         refusal = None if lines is None else lines.refusal(request_object(line), miss.line)
         if lines is not None and refusal is None:

@@ -2,10 +2,13 @@
 
 Rules of this file:
 
-* Each direction has a thread, which reads, writes to the journal, and writes on: whoever does not read stops the one
-  who writes, as without a recorder. The journal is written by one thread at a time.
-* No trouble of the recorder reaches either side: what cannot be recorded is passed on, and said once on stderr.
-* A read is journaled before it is passed on. A recorder that is killed loses nothing that the other side has seen.
+* Each direction has a thread, which reads, writes to the journal, and writes on: whoever does not
+  read stops the one who writes, as without a recorder. The journal is written by one thread at a
+  time.
+* No trouble of the recorder reaches either side: what cannot be recorded is passed on, and said
+  once on stderr.
+* A read is journaled before it is passed on. A recorder that is killed loses nothing that the other
+  side has seen.
 """
 
 from __future__ import annotations
@@ -34,8 +37,11 @@ from recorder.store.location import chosen_url, journal_root
 from recorder.wire.dialects import by_lines
 
 READ_BYTES = 64 * 2**10  # what a pipe of Linux holds
-LOOK_S = 1.0  # between two looks at the journal: for so long nobody but the recorder has what somebody deletes of it
-QUIET_S = 0.5  # without a byte of a program that has ended, after which what it started may keep the pipe
+# between two looks at the journal: for so long nobody but the recorder has what somebody deletes of
+# it
+LOOK_S = 1.0
+# without a byte of a program that has ended, after which what it started may keep the pipe
+QUIET_S = 0.5
 
 _LINES = "application/x-ndjson"
 
@@ -48,7 +54,10 @@ def tap(
     session: str | None,
     db: str | None,
 ) -> int:
-    """Pass on what a client and a program write, and record it. Return the exit code of the program."""
+    """Pass on what a client and a program write, and record it.
+
+    Return the exit code of the program.
+    """
     log_to_stderr()
     assert process.stdin is not None, "it was started between pipes"
     assert process.stdout is not None, "it was started between pipes"
@@ -67,12 +76,14 @@ class _Pump(Thread):
     """One direction."""
 
     def __init__(self, source: int, sink: int, record: Callable[[bytes], None]) -> None:
-        super().__init__(daemon=True)  # a client that does not close its end must not keep this process
+        # a client that does not close its end must not keep this process
+        super().__init__(daemon=True)
         self._source, self._sink, self._record = source, sink, record
         self.has_ended = self._is_writing = False  # by its source
 
     def run(self) -> None:
-        with contextlib.suppress(OSError):  # the other side has closed its end: this side shall see that
+        # the other side has closed its end: this side shall see that
+        with contextlib.suppress(OSError):
             while data := os.read(self._source, READ_BYTES):
                 self._is_writing = True
                 self._record(data)
@@ -84,11 +95,18 @@ class _Pump(Thread):
             os.close(descriptor)
 
     def finish(self) -> None:
-        """Wait until all is passed on that a program wrote which has ended. What it started may hold the pipe on."""
+        """Wait until all is passed on that a program wrote which has ended.
+
+        What it started may hold the pipe on.
+        """
         while self.is_alive():
             self.join(QUIET_S)
             with contextlib.suppress(OSError, ValueError):
-                if self.is_alive() and not self._is_writing and not select.select([self._source], [], [], 0)[0]:
+                if (
+                    self.is_alive()
+                    and not self._is_writing
+                    and not select.select([self._source], [], [], 0)[0]
+                ):
                     return
 
 
@@ -113,7 +131,9 @@ def _record(recorder: ExchangeRecorder, side: Side, data: bytes) -> None:
 class _Tape:
     """The recording of one run. Its methods do not raise."""
 
-    def __init__(self, name: str, words: Sequence[str], session: str | None, db: str | None) -> None:
+    def __init__(
+        self, name: str, words: Sequence[str], session: str | None, db: str | None
+    ) -> None:
         self._name, self._words = name, words
         self._lock, self._is_over = Lock(), Event()
         self._recorder: ExchangeRecorder | None = None
@@ -128,7 +148,8 @@ class _Tape:
     def _begin_journal(self, url: URL) -> None:
         self._journal = Journal(journal_root(url), new_id())
         self._recorder = ExchangeRecorder(self._journal, time.monotonic_ns)
-        # Not our streams: the ingester may go on after us, and a client may wait for the end of those.
+        # Not our streams: the ingester may go on after us, and a client may wait for the end of
+        # those.
         said, output = os.pipe()
         Thread(target=_say, args=(said,), daemon=True).start()
         self._ingester = IngesterSupervisor(url, self._journal.directory, output)
@@ -141,14 +162,18 @@ class _Tape:
             if self._recorder is None or self._is_over.is_set():
                 return
             if not self._has_begun and not data:
-                self._ended_early.append(side)  # it had nothing to say: what the other one says shows the format
+                # it had nothing to say: what the other one says shows the format
+                self._ended_early.append(side)
                 return
             if not self._has_begun:
                 self._begin(self._recorder, data)
             _record(self._recorder, side, data)
 
     def end(self, code: int, *, is_left: bool) -> None:
-        """End the recording. `is_left`: the client had ended its side, so that the program had no more to do."""
+        """End the recording.
+
+        `is_left`: the client had ended its side, so that the program had no more to do.
+        """
         with self._lock:
             self._is_over.set()
             if self._recorder is None:
@@ -159,7 +184,8 @@ class _Tape:
             error = None if is_well else f"the program ended with exit code {code}"
             self._recorder.end("eof" if is_well else "upstream_reset", error)
             self._journal.close()
-        self._ingester.finish(retry=False)  # it goes on alone: a client waits two seconds for this process to end
+        # it goes on alone: a client waits two seconds for this process to end
+        self._ingester.finish(retry=False)
 
     def _begin(self, recorder: ExchangeRecorder, data: bytes) -> None:
         """Record the command, and what its lines are, which the first of them shows."""

@@ -3,8 +3,9 @@
 Rules of this file:
 
 * The file has no token, only its SHA-256: who reads it can use none.
-* A server looks at the file with each request, so that a token which was revoked is refused with the next one, and
-  from time to time for what is open. A file that is gone or cannot be read lets nobody in.
+* A server looks at the file with each request, so that a token which was revoked is refused with
+  the next one, and from time to time for what is open. A file that is gone or cannot be read lets
+  nobody in.
 * A token is found by its hash, so how long that takes says nothing about the tokens that there are.
 """
 
@@ -62,19 +63,26 @@ def default_path() -> Path:
 
 
 def read_tokens(path: Path) -> list[NamedToken]:
-    """Return the tokens of a file, in its order; none of a file that is not there. Raises `UsageError`."""
+    """Return the tokens of a file, in its order; none of a file that is not there.
+
+    Raises `UsageError`.
+    """
     try:
         with open(path, "rb") as file:
             content = file.read(SIZE_LIMIT + 1)
         if len(content) > SIZE_LIMIT:
-            raise UsageError(f"{path} has more than {SIZE_LIMIT:,} bytes: it is not a file of `recorder token`.")
+            raise UsageError(
+                f"{path} has more than {SIZE_LIMIT:,} bytes: it is not a file of `recorder token`."
+            )
         return _decode(content)
     except FileNotFoundError:
         return []
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}.") from error
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path} is not a file of `recorder token` ({error}): move it away.") from error
+        raise UsageError(
+            f"{path} is not a file of `recorder token` ({error}): move it away."
+        ) from error
 
 
 def write_tokens(path: Path, tokens: list[NamedToken]) -> None:

@@ -2,10 +2,13 @@
 
 Rules of this file:
 
-* The database is the one that the environment of the process names (`recorder.store.location.VARIABLE`).
+* The database is the one that the environment of the process names
+  (`recorder.store.location.VARIABLE`).
 * The process writes one line on its standard output: the URL to open, or why there is none.
-* Its standard input is a pipe from the recorder: when that closes, the recorder has ended, and so does the viewer.
-* The recorder loads nothing of it: the viewer, with lint and diff, takes as long to load as the proxy.
+* Its standard input is a pipe from the recorder: when that closes, the recorder has ended, and so
+  does the viewer.
+* The recorder loads nothing of it: the viewer, with lint and diff, takes as long to load as the
+  proxy.
 * The recorder does not need it. If it dies, that is said once, and recording goes on.
 """
 
@@ -56,7 +59,11 @@ async def viewing(url: URL, port: int) -> AsyncIterator[str]:
     stopping = Event()
     try:
         line = await asyncio.to_thread(process.stdout.readline)
-        begun = msgspec.json.decode(line, type=Begun) if line else Begun(error="The viewer could not be started.")
+        begun = (
+            msgspec.json.decode(line, type=Begun)
+            if line
+            else Begun(error="The viewer could not be started.")
+        )
         if begun.url is None:
             raise RecorderError(begun.error or "")
         Thread(target=_watch, args=(process, stopping), name="viewer", daemon=True).start()

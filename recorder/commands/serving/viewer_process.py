@@ -39,7 +39,8 @@ async def _serve(url: URL, port: int) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGTERM, stop.set)
-    loop.add_reader(sys.stdin.fileno(), stop.set)  # nothing is ever written to that pipe: it is its end
+    # nothing is ever written to that pipe: it is its end
+    loop.add_reader(sys.stdin.fileno(), stop.set)
     async with contextlib.AsyncExitStack() as stack, asyncio.TaskGroup() as tasks:
         opening = tasks.create_task(_open(viewer, url, stack))
         await stop.wait()
@@ -48,7 +49,9 @@ async def _serve(url: URL, port: int) -> None:
 
 
 async def _open(viewer: Viewer, url: URL, stack: contextlib.AsyncExitStack) -> None:
-    """Give the viewer the log as soon as there is one: a recorder creates it, maybe when another lets go of it."""
+    """Give the viewer the log as soon as there is one: a recorder creates it, maybe when another
+    lets go of it.
+    """
     while True:
         try:
             declare_dialects()

@@ -1,4 +1,6 @@
-"""A log of sessions as one may publish them, in a temporary folder: what `export --anonymous` writes, in any format."""
+"""A log of sessions as one may publish them, in a temporary folder: what `export --anonymous`
+writes, in any format.
+"""
 
 from __future__ import annotations
 
@@ -27,8 +29,12 @@ ORDER BY session_id""")
 
 
 @contextmanager
-def anonymous_session(db: str | None, ref: str, exchange: str | None) -> Iterator[tuple[Place, str | None]]:
-    """Give the log with a session as one may publish it, and the number of the exchange that is named, if one is."""
+def anonymous_session(
+    db: str | None, ref: str, exchange: str | None
+) -> Iterator[tuple[Place, str | None]]:
+    """Give the log with a session as one may publish it, and the number of the exchange that is
+    named, if one is.
+    """
     with temporary_log() as url:
         yield asyncio.run(_copy_selected(db, ref, exchange, url))
 
@@ -45,7 +51,9 @@ def anonymous_sessions(db: str | None, only: str | None, since: int | None) -> I
         yield Place(url, "")
 
 
-async def _copy_selected(db: str | None, ref: str, exchange: str | None, url: URL) -> tuple[Place, str | None]:
+async def _copy_selected(
+    db: str | None, ref: str, exchange: str | None, url: URL
+) -> tuple[Place, str | None]:
     async with selected(db, ref, exchange) as (log, session, chosen, part):
         number = None if part is None else str(chosen[0][0])
         return Place(url, await _write(log, [session], url)), number
@@ -68,7 +76,9 @@ async def _write(log: LogReader, sessions: Sequence[Session], url: URL) -> str:
             published = anonymizer.session(session)
             session_id = published.session_id
             for exchange in await log.exchanges(session.session_id):
-                recorded = [event async for event in log.events(session.session_id, exchange.exchange_id)]
+                recorded = [
+                    event async for event in log.events(session.session_id, exchange.exchange_id)
+                ]
                 row = anonymizer.exchange(exchange)
                 with store.transaction():
                     store.add_session(published)

@@ -2,8 +2,10 @@
 
 Rules of this file:
 
-* What was journaled before a command was called is waited for, not what comes meanwhile: a busy recorder is never done.
-* No command waits for a recorder that was killed: what it left is brought in by `recorder db recover`.
+* What was journaled before a command was called is waited for, not what comes meanwhile: a busy
+  recorder is never done.
+* No command waits for a recorder that was killed: what it left is brought in by
+  `recorder db recover`.
 """
 
 from __future__ import annotations
@@ -37,7 +39,9 @@ class Behind(NamedTuple):
 
 
 def caught_up(url: URL, until_s: float) -> list[Behind]:
-    """Wait for the journals of a log until a time (monotonic); return what is still missing and worth a word."""
+    """Wait for the journals of a log until a time (monotonic); return what is still missing and
+    worth a word.
+    """
     root = journal_root(database_of(url))
     wait_for(root, until_s)
     return [each for each in behind(root) if each.is_left or each.since_s > RECENT_S]
@@ -48,7 +52,11 @@ def wait_for(root: Path, until_s: float) -> None:
     missing = {journal: waits.end for journal, waits in _waiting(root)}
     with ExitStack() as lent:
         while time.monotonic() < until_s:
-            missing = {journal: end for journal, end in missing.items() if journal.is_dir() and ingested(journal) < end}
+            missing = {
+                journal: end
+                for journal, end in missing.items()
+                if journal.is_dir() and ingested(journal) < end
+            }
             alive = [journal for journal in missing if state(journal) == "alive"]
             if not alive:
                 return
@@ -58,11 +66,14 @@ def wait_for(root: Path, until_s: float) -> None:
 
 
 def _lend(directory: Path, lent: ExitStack) -> None:
-    """Raise the priority of an ingester while somebody waits for it: on a busy machine it may otherwise stop for
-    seconds. It takes that back by itself if this process cannot.
+    """Raise the priority of an ingester while somebody waits for it: on a busy machine it may
+    otherwise stop for seconds. It takes that back by itself if this process cannot.
     """
     pid = ingester_pid(directory)
-    if pid is not None and (group := niceness.group(pid)) in (niceness.NICENESS, niceness.FAR_NICENESS):
+    if pid is not None and (group := niceness.group(pid)) in (
+        niceness.NICENESS,
+        niceness.FAR_NICENESS,
+    ):
         niceness.set_group(0, pid)
         lent.callback(niceness.set_group, group, pid)
 
@@ -93,8 +104,8 @@ def sentence(each: Behind) -> str:
 
 
 def killed_recorders(url: URL, named: Collection[Path]) -> list[str]:
-    """Return sentences about journals of killed recorders but for those that are named already: even if all is
-    ingested, exchanges may still be open.
+    """Return sentences about journals of killed recorders but for those that are named already:
+    even if all is ingested, exchanges may still be open.
     """
     others = (each for each in _journals(journal_root(database_of(url))) if each not in named)
     return [safe_text(killed(each)) for each in others if state(each) != "alive"]

@@ -71,7 +71,15 @@ def write_report(sought: Sought, runs: Sequence[EndedRun], format: str) -> None:
 
 def _cells(ended: EndedRun) -> list[Any]:
     run = ended.run
-    return [_recorded(run), len(run.recorded), run.live, _verdict(run), ended.code, _cost(ended), ended.session]
+    return [
+        _recorded(run),
+        len(run.recorded),
+        run.live,
+        _verdict(run),
+        ended.code,
+        _cost(ended),
+        ended.session,
+    ]
 
 
 def _cost(ended: EndedRun) -> str:
@@ -135,7 +143,9 @@ def _row(ended: EndedRun) -> dict[str, Any]:
 
 
 def question_of(turn: Recording) -> str:
-    """Return the beginning of what a request says last: the words of a person, or the result of a tool."""
+    """Return the beginning of what a request says last: the words of a person, or the result of a
+    tool.
+    """
     asked = as_http(turn)
     path = asked.request.target.partition("?")[0]
     conversation = by_path(asked.request.method, path).read_request(path, asked.request_body)

@@ -33,7 +33,9 @@ def write_cache(db: str | None, ref: str, format: str) -> bool:
     """Write the turns of a session or a file; return whether a miss could have been avoided."""
     name, session_id, turns = asyncio.run(_turns(db, ref))
     if not turns:
-        raise NotFoundError(f"{safe_text(name)} has no request that a model answered, of an API with a known cache.")
+        raise NotFoundError(
+            f"{safe_text(name)} has no request that a model answered, of an API with a known cache."
+        )
     if format == "json":
         session = {"session_id": session_id, "name": name}
         write_document({"session": session, "turns": [turn.document() for turn in turns]})
@@ -45,7 +47,9 @@ def write_cache(db: str | None, ref: str, format: str) -> bool:
 async def _turns(db: str | None, ref: str) -> tuple[str, str | None, list[CacheTurn]]:
     async with selected(db, ref) as (log, session, exchanges, exchange):
         if exchange is not None:
-            raise UsageError(f"--cache is about all requests of a session: leave :{safe_text(exchange)} out.")
+            raise UsageError(
+                f"--cache is about all requests of a session: leave :{safe_text(exchange)} out."
+            )
         await say_if_stale(log)
         return session.name, session.session_id, await cache_of_log(log, session, exchanges)
 
@@ -69,4 +73,11 @@ def _row(turn: CacheTurn) -> Sequence[object]:
     could = None if row.could_tokens is None else f"{sign}{row.could_tokens}"
     path = row.path if turn.difference is None else turn.difference.path
     counts = (row.input_tokens, could, row.cached_tokens, row.missed_tokens, turn.cost_usd)
-    return turn.number, row.cache_class, *counts, seconds(row.since_use_ns), turn.previous_number, path
+    return (
+        turn.number,
+        row.cache_class,
+        *counts,
+        seconds(row.since_use_ns),
+        turn.previous_number,
+        path,
+    )

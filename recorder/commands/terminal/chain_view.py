@@ -27,7 +27,13 @@ from recorder.store.queries.session_named import session_named
 EXCHANGES_LIMIT = 500  # that ran at the time of the session: each may be compared with each
 PIECES_LIMIT = 2_000_000  # of the texts of all: half a gigabyte of memory
 
-_TABLE = (Column("behind"), Column("front"), Number("delay_ms"), Column("what"), Column("text", least=24))
+_TABLE = (
+    Column("behind"),
+    Column("front"),
+    Number("delay_ms"),
+    Column("what"),
+    Column("text", least=24),
+)
 _TITLES = {"text": "Text", "reasoning": "Reasoning", "arguments": "Arguments of tools"}
 
 
@@ -47,11 +53,16 @@ class _Chain(NamedTuple):
 
 
 def write_chain(db: str | None, ref: str, format: str) -> None:
-    """Write the chains that a session or a file has a part in. Raise `NotFoundError` if there is none."""
+    """Write the chains that a session or a file has a part in.
+
+    Raise `NotFoundError` if there is none.
+    """
     found = asyncio.run(_chain(db, ref))
     if format == "json":
         session = {"session_id": found.session.session_id, "name": found.session.name}
-        write_document({"session": session, "links": [_document(link, found.names) for link in found.links]})
+        write_document(
+            {"session": session, "links": [_document(link, found.names) for link in found.links]}
+        )
         return
     for number, link in enumerate(found.links):
         if number:
@@ -64,7 +75,11 @@ async def _chain(db: str | None, ref: str) -> _Chain:
         own = {exchange.exchange_id for _, exchange in exchanges}
         streams = await _streams(log, session, exchanges)
         chains = await asyncio.to_thread(links, streams)
-        found = [link for link in chains if any(stream.exchange.exchange_id in own for stream in _all(link))]
+        found = [
+            link
+            for link in chains
+            if any(stream.exchange.exchange_id in own for stream in _all(link))
+        ]
         if not found:
             raise NotFoundError(_nothing(session, streams, own))
         names: dict[str, _Named] = {}
@@ -75,15 +90,23 @@ async def _chain(db: str | None, ref: str) -> _Chain:
         return _Chain(session, found, names)
 
 
-async def _streams(log: LogReader, session: Session, exchanges: Sequence[Numbered]) -> list[ChainStream]:
-    """Return the exchanges of a session, and those of others that ran at the same time as one of them."""
+async def _streams(
+    log: LogReader, session: Session, exchanges: Sequence[Numbered]
+) -> list[ChainStream]:
+    """Return the exchanges of a session, and those of others that ran at the same time as one of
+    them.
+    """
     own = [exchange for _, exchange in exchanges]
     if not own:
         return []
     durations = await spans(log, session.session_id)
-    times = [(each.started_ns, each.started_ns + durations.get(each.exchange_id, 0)) for each in own]
+    times = [
+        (each.started_ns, each.started_ns + durations.get(each.exchange_id, 0)) for each in own
+    ]
     from_ns, until_ns = min(began for began, _ in times), max(ended for _, ended in times)
-    others = await overlapping(log, from_ns - CLOCKS_APART_NS, until_ns + CLOCKS_APART_NS, EXCHANGES_LIMIT + 1)
+    others = await overlapping(
+        log, from_ns - CLOCKS_APART_NS, until_ns + CLOCKS_APART_NS, EXCHANGES_LIMIT + 1
+    )
     if len(others) > EXCHANGES_LIMIT:
         echo(f"Only the first {EXCHANGES_LIMIT} exchanges of that time are compared.")
     wanted = {each.exchange_id: each for each in [*own, *others[:EXCHANGES_LIMIT]]}
@@ -127,7 +150,9 @@ def _document(link: Link, names: dict[str, _Named]) -> dict[str, Any]:
     found = followed(link)
     return {
         "front": _exchange(link.front.exchange, names),
-        "behind": [{**_exchange(each.stream.exchange, names), "by": each.by} for each in link.behind],
+        "behind": [
+            {**_exchange(each.stream.exchange, names), "by": each.by} for each in link.behind
+        ],
         "clock_ns": found.clock_ns,
         "asked_ns": link.asked_ns - found.clock_ns,
         "ended_ns": link.ended_ns + found.clock_ns,
@@ -151,12 +176,17 @@ def _exchange(exchange: Exchange, names: dict[str, _Named]) -> dict[str, Any]:
 
 
 def _write(link: Link, names: dict[str, _Named]) -> None:
-    for line in (_line("front ", link.front, names), *(_behind_line(each, names) for each in link.behind)):
+    for line in (
+        _line("front ", link.front, names),
+        *(_behind_line(each, names) for each in link.behind),
+    ):
         write_line(line if is_plain() else click.style(line, bold=True))
     found = followed(link)
     asked_ns, ended_ns = link.asked_ns - found.clock_ns, link.ended_ns + found.clock_ns
     when = "before" if ended_ns < 0 else "after"
-    write_line(f"asked after {seconds(asked_ns)}, ended {seconds(abs(ended_ns))} {when} what is behind it")
+    write_line(
+        f"asked after {seconds(asked_ns)}, ended {seconds(abs(ended_ns))} {when} what is behind it"
+    )
     if found.clock_ns:
         by, off = seconds(abs(found.clock_ns)), "slow" if found.clock_ns > 0 else "fast"
         write_line(f"the clock in front is {by} {off}, or more: corrected")
@@ -171,7 +201,9 @@ def _line(side: str, stream: ChainStream, names: dict[str, _Named]) -> str:
     exchange = stream.exchange
     number, session = names[exchange.exchange_id]
     target = exchange.target.partition("?")[0]
-    return safe_text(f"{side}  {session} {number} · {exchange.provider} · {exchange.method} {target}")
+    return safe_text(
+        f"{side}  {session} {number} · {exchange.provider} · {exchange.method} {target}"
+    )
 
 
 def _behind_line(behind: Behind, names: dict[str, _Named]) -> str:
@@ -188,7 +220,9 @@ def _write_text(text: ChainText, names: dict[str, _Named], *, is_one: bool) -> N
     if text.longest_at is not None and text.arose_at is not None:
         longest, arose = text.passages[text.longest_at], text.passages[text.arose_at]
         place = f"event {_events(arose.behind, names, is_one=is_one)}"
-        write_line(f"Longest delay: {_milliseconds(longest.delay_ns)} ms; it arose at {place} behind")
+        write_line(
+            f"Longest delay: {_milliseconds(longest.delay_ns)} ms; it arose at {place} behind"
+        )
     if not text.is_whole:
         write_line("Only the first million words are compared.")
     write_table(_TABLE, [_row(passage, names, is_one=is_one) for passage in text.passages])
@@ -198,7 +232,10 @@ def _row(passage: Passage, names: dict[str, _Named], *, is_one: bool) -> Sequenc
     texts = [each for each in (passage.behind_text, passage.front_text) if each is not None]
     said = " → ".join(texts) if passage.change == "changed" else texts[-1]
     what = "" if passage.change == "same" else passage.change
-    behind, front = _events(passage.behind, names, is_one=is_one), _events(passage.front, names, is_one=True)
+    behind, front = (
+        _events(passage.behind, names, is_one=is_one),
+        _events(passage.front, names, is_one=True),
+    )
     return behind, front, _milliseconds(passage.delay_ns), what, " ".join(said.split())
 
 

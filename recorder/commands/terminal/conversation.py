@@ -2,11 +2,12 @@
 
 Rules of this file:
 
-* Whatever was recorded goes through `safe_text`, and into `rich.text.Text`, where no markup is read.
-* On a terminal lines are wrapped to its width, and calls and their results are cut to one line each. In a pipe nothing
-  is cut, and reasoning can be distinguished from messages without colour.
-* An exchange of a sub-agent is indented below those of the thread that began it, and one that the client makes on its
-  own (a title, a summary) is dimmed: both say what they are for.
+* Whatever was recorded goes through `safe_text`, and into `rich.text.Text`, where no markup is
+  read.
+* On a terminal lines are wrapped to its width, and calls and their results are cut to one line
+  each. In a pipe nothing is cut, and reasoning can be distinguished from messages without colour.
+* An exchange of a sub-agent is indented below those of the thread that began it, and one that the
+  client makes on its own (a title, a summary) is dimmed: both say what they are for.
 * A carriage return at the end of a line is a part of that end.
 """
 
@@ -30,7 +31,12 @@ from recorder.model.text import counted, safe_text
 from recorder.projections.connection import ConnectionSummary
 from recorder.projections.rows import AnomalyRow, ItemRow
 from recorder.store.queries.session_list import OPEN, last_status
-from recorder.store.queries.session_state import CallResult, ExchangeState, Snapshot, UnfoldableExchange
+from recorder.store.queries.session_state import (
+    CallResult,
+    ExchangeState,
+    Snapshot,
+    UnfoldableExchange,
+)
 from recorder.wire.dialects import DIALECTS, by_name
 
 if TYPE_CHECKING:
@@ -38,7 +44,8 @@ if TYPE_CHECKING:
 
 LEAST_WIDTH = 20  # of what is said, however narrow the terminal
 
-_COLOURS = {"completed": "green", "incomplete": "green", OPEN: "yellow"}  # of a status; the others are red
+# of a status; the others are red
+_COLOURS = {"completed": "green", "incomplete": "green", OPEN: "yellow"}
 _USUAL_ENDS = frozenset().union(*(dialect.whole_reasons for dialect in DIALECTS))
 _CONVERSED = (None, "turn", "subagent")  # what an exchange is for, if it is of a conversation
 _MARGIN = "  "  # of a thread that another one began
@@ -61,7 +68,9 @@ def conversation(snapshot: Snapshot, width: int | None) -> Iterator[Text]:
 
 
 def as_written(lines: Iterable[Text], width: int | None) -> Iterator[str]:
-    """Return the lines as text, with colours on a terminal that supports them, unless `NO_COLOR` is set."""
+    """Return the lines as text, with colours on a terminal that supports them, unless `NO_COLOR` is
+    set.
+    """
     if width is None or is_dumb():
         yield from (line.plain for line in lines)
         return
@@ -70,17 +79,24 @@ def as_written(lines: Iterable[Text], width: int | None) -> Iterator[str]:
     console = Console(file=StringIO(), force_terminal=True, width=width)
     for line in lines:
         with console.capture() as capture:
-            console.print(line, end="", highlight=False, no_wrap=True, overflow="ignore", crop=False)
+            console.print(
+                line, end="", highlight=False, no_wrap=True, overflow="ignore", crop=False
+            )
         yield capture.get()
 
 
 def wrapped(text: Text, width: int) -> Iterable[Text]:
-    """Return a text in lines of a terminal. In a pipe none is wrapped, and nothing of the terminal is loaded."""
+    """Return a text in lines of a terminal.
+
+    In a pipe none is wrapped, and nothing of the terminal is loaded.
+    """
     return text.wrap(_console(), width)
 
 
 def wrapped_lines(text: str, width: int | None, indent: int) -> Iterator[str]:
-    """Yield a text in lines of a terminal of this width, for a place that is indented; in a pipe (None) as it is."""
+    """Yield a text in lines of a terminal of this width, for a place that is indented; in a pipe
+    (None) as it is.
+    """
     for line in text.split("\n"):
         if width is None:
             yield line
@@ -121,12 +137,16 @@ class _Lines:
                 yield from self._nested(exchange)
 
     def _about(self, snapshot: Snapshot, taken: Sequence[ExchangeState]) -> Iterator[str | None]:
-        """Yield what is known of the session: its status only if the last exchange is among those that are shown."""
+        """Yield what is known of the session: its status only if the last exchange is among those
+        that are shown.
+        """
         session = snapshot.session
         yield session.name
         yield session.session_id if self._width is None else session.session_id[:LEAST_ID]
         if snapshot.is_whole and taken and snapshot.exchanges[-1] is taken[-1]:
-            yield last_status([(exchange.row.purpose, exchange.row.status or OPEN) for exchange in taken])
+            yield last_status(
+                [(exchange.row.purpose, exchange.row.status or OPEN) for exchange in taken]
+            )
         if snapshot.at_ns is not None:
             yield f"at {_seconds(snapshot.at_ns)}"
         if snapshot.cost.usd is not None:
@@ -153,13 +173,18 @@ class _Lines:
         if taken.superseded_by is not None:
             return
         row = taken.row
-        is_repeated = any(item.role == "user" for item in taken.items)  # by the session of a hosted agent
+        # by the session of a hosted agent
+        is_repeated = any(item.role == "user" for item in taken.items)
         if row.is_turn and not is_repeated:
-            yield from self._block("user", row.user_text, "cyan" if row.purpose in _CONVERSED else "dim")
+            yield from self._block(
+                "user", row.user_text, "cyan" if row.purpose in _CONVERSED else "dim"
+            )
         yield from self._answer(taken)
         if row.status is None:
             yield Text("… still streaming", "dim italic")
-        yield from self._block("failed", ": ".join(filter(None, (row.error_type, row.error))), "red")
+        yield from self._block(
+            "failed", ": ".join(filter(None, (row.error_type, row.error))), "red"
+        )
         yield from self._line(_numbers(taken), "dim")
         for anomaly in taken.anomalies:
             yield from self._block("wrong", _anomaly(anomaly), "yellow")
@@ -168,10 +193,17 @@ class _Lines:
         """Yield the heading: the exchange and its end."""
         row, superseded_by = taken.row, taken.superseded_by
         model = row.response_model or row.request_model
-        began = (str(taken.number), self._threads.label(taken), _request_line(taken.exchange), model)
+        began = (
+            str(taken.number),
+            self._threads.label(taken),
+            _request_line(taken.exchange),
+            model,
+        )
         style = "bold" if row.purpose in _CONVERSED else "dim"
         if superseded_by is not None:
-            return self._line((*began, f"see exchange {superseded_by[0]}, which has all of it"), style)
+            return self._line(
+                (*began, f"see exchange {superseded_by[0]}, which has all of it"), style
+            )
         duration_ns = taken.timing.duration_ns
         duration = None if duration_ns is None else _seconds(duration_ns)
         ended = status = row.status or OPEN
@@ -187,7 +219,9 @@ class _Lines:
                 choice = _choice(taken, item)
                 yield Text(f"choice {choice + 1}:", "dim")
             answer = taken.answers.get(item.item)
-            yield from self._of_agent(item, answer) if item.thread_id else self._of_item(item, answer)
+            yield from (
+                self._of_agent(item, answer) if item.thread_id else self._of_item(item, answer)
+            )
         if taken.connection is not None:
             yield from self._of_connection(taken.connection)
         elif not taken.items and taken.exchange.api == "other" and taken.row.error is None:
@@ -198,7 +232,11 @@ class _Lines:
         frames = (connection.client_frames, "client"), (connection.server_frames, "server")
         said = [f"{counted(count, 'frame')} of the {side}" for count, side in frames if count]
         yield from self._line(("WebSocket", *said), "dim")
-        for mark, counts in (("› ", connection.sent), ("‹ ", connection.received), ("", connection.control)):
+        for mark, counts in (
+            ("› ", connection.sent),
+            ("‹ ", connection.received),
+            ("", connection.control),
+        ):
             if counts:
                 yield from self._line((f"{mark}{_times(counts)}",), "dim")
         if connection.undecoded is not None:
@@ -227,10 +265,14 @@ class _Lines:
 
     def _reasoning(self, item: ItemRow) -> Iterator[Text]:
         text = "\n\n".join(filter(None, (item.summary_text, item.text)))
-        yield from self._block("reasoning", text or ("encrypted reasoning" if item.encrypted else None), "dim")
+        yield from self._block(
+            "reasoning", text or ("encrypted reasoning" if item.encrypted else None), "dim"
+        )
 
     def _call(self, item: ItemRow) -> Iterator[Text]:
-        yield from self._one_line("call", f"{item.name or item.type} {item.arguments or ''}".rstrip(), "", "magenta")
+        yield from self._one_line(
+            "call", f"{item.name or item.type} {item.arguments or ''}".rstrip(), "", "magenta"
+        )
 
     def _other(self, item: ItemRow) -> Iterator[Text]:
         parts = filter(None, (item.type, item.name, item.arguments, item.text))
@@ -238,11 +280,15 @@ class _Lines:
         if item.output is not None:
             yield from self._one_line("output", _pictures(item.output) or item.output, "", "dim")
 
-    def _line(self, parts: Iterable[str | None], style: str, stressed: str = "", colour: str = "") -> Iterator[Text]:
+    def _line(
+        self, parts: Iterable[str | None], style: str, stressed: str = "", colour: str = ""
+    ) -> Iterator[Text]:
         """Yield short texts in one line, one of them perhaps in a colour."""
         line = Text("", style)
         for part in filter(None, parts):
-            line.append(" · " if line else "").append(_flat(part), colour if part == stressed else None)
+            line.append(" · " if line else "").append(
+                _flat(part), colour if part == stressed else None
+            )
         if self._width is None:
             yield from [line] if line else []
         else:
@@ -257,7 +303,9 @@ class _Lines:
             yield Text(f"{_MARK[mark]}{cut(_flat(text), room)}{after}", style)
 
     def _block(self, mark: str, text: str | None, style: str) -> Iterator[Text]:
-        """Yield a text, if there is one, wrapped on its own lines; reasoning has its mark before each."""
+        """Yield a text, if there is one, wrapped on its own lines; reasoning has its mark before
+        each.
+        """
         first = _MARK.get(mark, "")
         rest = first if mark == "reasoning" else " " * cell_len(first)
         lines = wrapped_lines(_safe(text).strip("\n"), self._width, cell_len(first)) if text else ()
@@ -276,12 +324,16 @@ class _Threads:
         self._has_several = len(first - {None}) > 1
 
     def depth(self, taken: ExchangeState) -> int:
-        """Return the depth of a thread, 0 without a parent; a cycle ends, and the depth has a limit."""
+        """Return the depth of a thread, 0 without a parent; a cycle ends, and the depth has a
+        limit.
+        """
         above = self._above(taken.row.parent_thread_id)
         return len(above) or int(self._is_below(taken))
 
     def label(self, taken: ExchangeState) -> str | None:
-        """Return the purpose and thread of an exchange; nothing for turns of a conversation with one thread."""
+        """Return the purpose and thread of an exchange; nothing for turns of a conversation with
+        one thread.
+        """
         words: list[str | None] = [taken.row.purpose if taken.row.purpose != "turn" else None]
         thread_id = taken.exchange.thread_id
         if self._is_below(taken):
@@ -327,7 +379,9 @@ _pictures_of = msgspec.json.Decoder(_Pictures).decode
 def _pictures(output: str) -> str | None:
     """Return images as text for a person; None if the value has anything else."""
     try:
-        return ", ".join(f"{each.mime_type}, {each.size_bytes:,} bytes" for each in _pictures_of(output).images)
+        return ", ".join(
+            f"{each.mime_type}, {each.size_bytes:,} bytes" for each in _pictures_of(output).images
+        )
     except (ValueError, RecursionError):  # a lone surrogate is not JSON either
         return None
 
@@ -345,7 +399,10 @@ def _request_line(exchange: Exchange) -> str:
 
 
 def _choice(taken: ExchangeState, item: ItemRow) -> int:
-    """Return the index of an item's choice among several of a stream. In a document the numbers are those of items."""
+    """Return the index of an item's choice among several of a stream.
+
+    In a document the numbers are those of items.
+    """
     is_streamed = taken.timing.ttft_ns is not None
     return item.output_index or 0 if is_streamed and by_name(taken.exchange.api).has_choices else 0
 
@@ -380,7 +437,12 @@ def _numbers(taken: ExchangeState) -> list[str]:
     """Return the known tokens and times."""
     usage, timing = taken.usage, taken.timing
     tokens = (
-        _tokens("in", usage.input_tokens, cached=usage.cache_read_input_tokens, written=usage.cache_write_input_tokens),
+        _tokens(
+            "in",
+            usage.input_tokens,
+            cached=usage.cache_read_input_tokens,
+            written=usage.cache_write_input_tokens,
+        ),
         _tokens("out", usage.output_tokens, reasoning=usage.reasoning_output_tokens),
     )
     numbers = []
@@ -415,7 +477,8 @@ def _urls(annotations: str | None) -> list[str]:
     """Return the pages that a text cites, each once, at most one level down."""
     try:
         cited = msgspec.json.decode(annotations or "[]", type=list[dict[str, Any]])
-    except (msgspec.DecodeError, RecursionError):  # so long that it was cut, so deep that nobody reads it
+    except (msgspec.DecodeError, RecursionError):
+        # so long that it was cut, so deep that nobody reads it
         return []
     urls: dict[str, None] = {}
     for annotation in cited:

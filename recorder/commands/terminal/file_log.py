@@ -19,12 +19,15 @@ from recorder.store.location import database_url
 from recorder.store.write.writer import Store
 
 _PREFIX = "recorder-file-"
-_YOUNG_S = 60.0  # a folder is made, then locked: in between nobody may take it for one that was left
+# a folder is made, then locked: in between nobody may take it for one that was left
+_YOUNG_S = 60.0
 
 
 @contextmanager
 def file_log(path: Path) -> Iterator[tuple[URL, str]]:
-    """Make a log of a file of any format; give its URL and the id of its session. It is deleted at the end.
+    """Make a log of a file of any format; give its URL and the id of its session.
+
+    It is deleted at the end.
 
     Raises `RecorderError` if the file cannot be read.
     """
@@ -38,7 +41,8 @@ def file_log(path: Path) -> Iterator[tuple[URL, str]]:
 def temporary_log() -> Iterator[URL]:
     """Give the URL of a new log in a folder that is deleted at the end."""
     _sweep()
-    with tempfile.TemporaryDirectory(prefix=_PREFIX) as folder:  # for the user alone: mkdtemp makes it 0700
+    # for the user alone: mkdtemp makes it 0700
+    with tempfile.TemporaryDirectory(prefix=_PREFIX) as folder:
         lock = _locked(Path(folder))
         try:
             yield database_url(Path(folder) / "log.db")

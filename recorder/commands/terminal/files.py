@@ -1,4 +1,6 @@
-"""Files that a command reads one after another: one that cannot be read is named, and the others are read."""
+"""Files that a command reads one after another: one that cannot be read is named, and the others
+are read.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +23,9 @@ class SkippedFiles:
 
     @contextlib.contextmanager
     def over(self, path: Path) -> Iterator[None]:
-        """Skip the file if the block cannot read it. An error of the database is raised: it is not a fault of the
-        file.
+        """Skip the file if the block cannot read it.
+
+        An error of the database is raised: it is not a fault of the file.
         """
         try:
             yield
@@ -32,7 +35,9 @@ class SkippedFiles:
             self._add(error.exit_code, str(error))
         except (OSError, RecorderError) as error:
             is_opening = isinstance(error.__cause__, OSError)  # then it is a whole sentence
-            sentence = str(error) if is_opening else f"{shown(path)} is passed over: {reason(error)}."
+            sentence = (
+                str(error) if is_opening else f"{shown(path)} is passed over: {reason(error)}."
+            )
             self._add(RecorderError.exit_code, sentence)
 
     def line(self, path: Path, number: int, why: str) -> None:
@@ -40,7 +45,9 @@ class SkippedFiles:
         self._add(RecorderError.exit_code, f"{shown(path)}:{number} is skipped: {why}.")
 
     def close(self) -> None:
-        """Exit with the code that all skipped files have in common, if there are any; else with that of an error."""
+        """Exit with the code that all skipped files have in common, if there are any; else with
+        that of an error.
+        """
         if self._codes:
             sys.exit(self._codes.pop() if len(self._codes) == 1 else RecorderError.exit_code)
 

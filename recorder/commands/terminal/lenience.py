@@ -20,14 +20,21 @@ _IDS = frozenset({*(rule.id for rule in RULES), *(rule.id for rule in PROBE_RULE
 def _lenience(ignore: Sequence[str], fail_on: Severity) -> Lenience:
     unknown = [rule for rule in ignore if rule not in _IDS]
     if unknown:
-        raise UsageError(f"There is no rule {unknown[0]}: `recorder lint --list` and docs/probe.md name them.")
+        raise UsageError(
+            f"There is no rule {unknown[0]}: `recorder lint --list` and docs/probe.md name them."
+        )
     return Lenience(frozenset(ignore), fail_on)
 
 
 lenience_options = joined_options(
     "lenience",
     _lenience,
-    click.option("--ignore", metavar="RULE", multiple=True, help="Leave out the findings of this rule. Repeatable."),
+    click.option(
+        "--ignore",
+        metavar="RULE",
+        multiple=True,
+        help="Leave out the findings of this rule. Repeatable.",
+    ),
     click.option(
         "--fail-on",
         type=click.Choice(get_args(Severity)),

@@ -1,12 +1,15 @@
 """Options that commands share: the database, in which form they write, and those that are only set.
 
-A command that reads a log which is behind the journals on this machine waits a moment, and reports what is missing.
+A command that reads a log which is behind the journals on this machine waits a moment, and reports
+what is missing.
 
 Rules of this file:
 
-* A command gets one form. What is typed wins over a variable, and that over a file, in whichever spelling.
+* A command gets one form. What is typed wins over a variable, and that over a file, in whichever
+  spelling.
 * Two forms from one of these places contradict each other, and are refused.
-* Where nothing waits, it costs a look at the folder of the journals: `recorder.commands.terminal.behind` has the rest.
+* Where nothing waits, it costs a look at the folder of the journals:
+  `recorder.commands.terminal.behind` has the rest.
 * `--schema` is answered before anything else is looked at: no argument is missing then.
 """
 
@@ -93,7 +96,8 @@ def log_options(function: Callable[..., Any]) -> Callable[..., Any]:
 def joined_options(
     argument: str, make: Callable[..., Any], *options: Any, parameters: Collection[str] = ()
 ) -> Decorator:
-    """Return a decorator that adds options to a command, which gets one argument for them: what `make` makes of them.
+    """Return a decorator that adds options to a command, which gets one argument for them: what
+    `make` makes of them.
 
     The options have these `parameters`; without any, those of `make`.
     """
@@ -113,9 +117,11 @@ def joined_options(
 
 
 def format_option(*names: str, variants: Sequence[str] = (), **meanings: str) -> Decorator:
-    """Add `--format` with `table` and these forms, which the command gets as `format`; and `--schema`.
+    """Add `--format` with `table` and these forms, which the command gets as `format`; and
+    `--schema`.
 
-    `meanings` says what a form is where that differs; `variants` are the options that have a schema of their own.
+    `meanings` says what a form is where that differs; `variants` are the options that have a schema
+    of their own.
     """
     forms = "; ".join(f"{name}: {meanings.get(name, MEANINGS[name])}" for name in names)
     short = ", ".join(f"--{name}" for name in names)
@@ -126,11 +132,14 @@ def format_option(*names: str, variants: Sequence[str] = (), **meanings: str) ->
         help=f"table: for people; {forms}. {short} {'is' if len(names) == 1 else 'are'} short for it.",
     )
     flags = [flag(f"--{name}", hidden=True) for name in names]
-    return joined_options("format", _chosen, option, _schema_option(variants), *flags, parameters=("format", *names))
+    return joined_options(
+        "format", _chosen, option, _schema_option(variants), *flags, parameters=("format", *names)
+    )
 
 
 def json_options(json: str, jsonl: str) -> Decorator:
-    """Add `--json` and `--jsonl` to a command whose `--format` is about something else, and `--schema`.
+    """Add `--json` and `--jsonl` to a command whose `--format` is about something else, and
+    `--schema`.
 
     The command gets `output`.
     """
@@ -140,7 +149,10 @@ def json_options(json: str, jsonl: str) -> Decorator:
 
 
 class Parsed(click.ParamType[T]):
-    """The type of a value that a function reads from a text. Its `ValueError` or `UsageError` says what is wrong."""
+    """The type of a value that a function reads from a text.
+
+    Its `ValueError` or `UsageError` says what is wrong.
+    """
 
     def __init__(self, name: str, parse: Callable[[str], T]) -> None:
         self.name, self._parse = name, parse
@@ -154,7 +166,9 @@ class Parsed(click.ParamType[T]):
 
 
 class Setting(click.Option):
-    """An option that is set in a file or by a variable, and not typed: docs/settings.md says what each does."""
+    """An option that is set in a file or by a variable, and not typed: docs/settings.md says what
+    each does.
+    """
 
     def __init__(self, *names: Any, **options: Any) -> None:
         super().__init__(*names, **{**options, "hidden": True})
@@ -260,7 +274,9 @@ async def open_current(db: str | None) -> LogReader:
 
 
 def chosen_wait_s() -> float:
-    """Return the seconds of `--wait`, for a command that reads the log again and again and waits each time."""
+    """Return the seconds of `--wait`, for a command that reads the log again and again and waits
+    each time.
+    """
     return _waited().wait_s
 
 
@@ -270,7 +286,9 @@ def nothing_yet(otherwise: str) -> str:
 
 
 def other_killed(url: URL) -> list[str]:
-    """Return sentences about journals of killed recorders that were not reported as missing in the log."""
+    """Return sentences about journals of killed recorders that were not reported as missing in the
+    log.
+    """
     named = {each.directory for each in _waited().behind or ()}
     sentences: list[str] = load("recorder.commands.terminal.behind:killed_recorders")(url, named)
     return sentences
@@ -280,7 +298,8 @@ def _may_have_journals(url: URL) -> bool:
     try:
         return any(journal_root(database_of(url)).iterdir())
     except OSError:
-        return False  # there is no folder, or one of somebody else: what cannot be seen cannot be waited for
+        # there is no folder, or one of somebody else: what cannot be seen cannot be waited for
+        return False
 
 
 def _waited() -> _Waited:

@@ -1,6 +1,7 @@
 """Printing: lines for people, JSON for programs, and nothing that could take over a terminal.
 
-All that goes to stdout goes through here, so that a stdout that takes nothing is one sentence and never a traceback.
+All that goes to stdout goes through here, so that a stdout that takes nothing is one sentence and
+never a traceback.
 """
 
 from __future__ import annotations
@@ -60,7 +61,10 @@ def log_to_stderr(level: int = logging.WARNING) -> None:
 
 
 class JsonRows:
-    """A writer of rows as JSON on stdout. Bytes that are text stay text; others become `{"base64": …}`."""
+    """A writer of rows as JSON on stdout.
+
+    Bytes that are text stay text; others become `{"base64": …}`.
+    """
 
     def __init__(self, format: str = "json") -> None:
         self._lines = format == "jsonl"
@@ -105,7 +109,9 @@ def write_document(value: Any) -> None:
 def write_csv(rows: Iterable[Sequence[Any]]) -> None:
     """Write rows as CSV on stdout. NULL is empty, bytes are as in `write_json`."""
     text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows([csv_cell(value) for value in row] for row in rows)
+    csv.writer(text, lineterminator="\n").writerows(
+        [csv_cell(value) for value in row] for row in rows
+    )
     write_bytes(text.getvalue().encode("utf-8", "backslashreplace"))
 
 
@@ -122,7 +128,9 @@ def write_line(text: str = "") -> None:
 
 
 def stdout_refusal() -> RecorderError | None:
-    """Return the error if stdout cannot be written, tested with an empty line; call it after a failure."""
+    """Return the error if stdout cannot be written, tested with an empty line; call it after a
+    failure.
+    """
     try:
         write_line()
     except RecorderError as refusal:
@@ -163,7 +171,9 @@ def csv_cell(value: Any) -> Any:
 
 
 def dollars(usd: str, *, is_partial: bool) -> str:
-    """Return an amount for a person, with cents, or smaller ones with three digits; `≥` says that there may be more."""
+    """Return an amount for a person, with cents, or smaller ones with three digits; `≥` says that
+    there may be more.
+    """
     amount = Decimal(usd)
     short = f"{amount:,.2f}" if amount >= 1 else f"{Context(prec=3).plus(amount):f}"
     return f"≥ ${short}" if is_partial else f"${short}"
@@ -173,4 +183,8 @@ def seconds(ns: int | None) -> str:
     """Return a duration for a person."""
     if ns is None:
         return ""
-    return f"{ns / 1e9:.3f} s" if ns < 60_000_000_000 else f"{ns // 60_000_000_000} min {ns // 1_000_000_000 % 60} s"
+    return (
+        f"{ns / 1e9:.3f} s"
+        if ns < 60_000_000_000
+        else f"{ns // 60_000_000_000} min {ns // 1_000_000_000 % 60} s"
+    )

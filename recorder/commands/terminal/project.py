@@ -1,13 +1,13 @@
 """What the `recorder.toml` of a project may set, and the projects whose file may set everything.
 
-Who clones a repository gets its `recorder.toml`, and has not read it. So such a file sets nothing that sends, listens,
-or writes outside of its folder, until `recorder trust` was run on it.
+Who clones a repository gets its `recorder.toml`, and has not read it. So such a file sets nothing
+that sends, listens, or writes outside of its folder, until `recorder trust` was run on it.
 
 Rules of this file:
 
 * `ALLOWED` is a list of what is harmless. An option that nobody has put there needs trust.
-* The tables `[match]`, `[redact]` and `[dialect]` are harmless: they choose among recordings, take more out, and
-  say how to read.
+* The tables `[match]`, `[redact]` and `[dialect]` are harmless: they choose among recordings, take
+  more out, and say how to read.
 * Trust is for a path and a content: a file that changes is as unknown as a new one.
 """
 
@@ -24,12 +24,25 @@ from recorder.errors import RecorderError
 from recorder.program import load
 
 FORMS = frozenset({"format", "json", "jsonl", "csv", "raw", "wait"})
-"""The options of any verb that a project's file may set: in which form it answers, and after what time."""
+"""The options of any verb that a project's file may set: in which form it answers, and after what
+time.
+"""
 
 ALLOWED: Mapping[str, Set[str]] = {
     "serve": {"no-websocket", "max-body"},
     "run": {"speed", "strict", "no-websocket"},
-    "sessions": {"limit", "model", "client", "owner", "status", "since", "until", "query", "probes", "columns"},
+    "sessions": {
+        "limit",
+        "model",
+        "client",
+        "owner",
+        "status",
+        "since",
+        "until",
+        "query",
+        "probes",
+        "columns",
+    },
     "show": {"at", "at-event", "request"},
     "events": {"exchange", "limit"},
     "tail": {"session", "limit"},
@@ -51,7 +64,9 @@ ALLOWED: Mapping[str, Set[str]] = {
 
 
 def is_allowed(verb: str, option: str) -> bool:
-    """Return whether a project's file may set this option, spelled with dashes or not, to any value."""
+    """Return whether a project's file may set this option, spelled with dashes or not, to any
+    value.
+    """
     return option.replace("_", "-") in FORMS | ALLOWED.get(verb, set())
 
 
@@ -64,7 +79,10 @@ def is_trusted(path: Path, content: bytes) -> bool:
 
 
 def trust(path: Path, content: bytes) -> Path:
-    """Trust a file for as long as it has this content. Return the file that says so. Raise `RecorderError`."""
+    """Trust a file for as long as it has this content.
+
+    Return the file that says so. Raise `RecorderError`.
+    """
     record = _record(path)
     try:
         record.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -14,7 +14,8 @@ from recorder.store.location import database_path
 
 
 def is_below(database: str, folder: Path) -> bool:
-    """Return whether a value of `--db` is a file below a folder, and leads to nothing outside of it.
+    """Return whether a value of `--db` is a file below a folder, and leads to nothing outside of
+    it.
 
     Files beside a database have its name and more, as its journal does: none of them may be a link.
     """
@@ -40,7 +41,9 @@ def _has_link(folder: Path, name: str) -> bool:
 
 
 def _has_archives(log: URL) -> bool:
-    """Return whether a log names archives, which may be on a server: whatever reads the log would ask there."""
+    """Return whether a log names archives, which may be on a server: whatever reads the log would
+    ask there.
+    """
     try:
         return database_path(log).is_file() and bool(archives_of(log))
     except RecorderError:

@@ -1,7 +1,8 @@
-"""Recordings as the commands use them: of the log that `--db` names, when that has caught up, or of a file; and which
-exchanges of a session a command is about.
+"""Recordings as the commands use them: of the log that `--db` names, when that has caught up, or of
+a file; and which exchanges of a session a command is about.
 
-A file becomes a log of its own for as long as a command runs, so that whatever shows a session shows it too.
+A file becomes a log of its own for as long as a command runs, so that whatever shows a session
+shows it too.
 """
 
 from __future__ import annotations
@@ -36,14 +37,20 @@ exchange_option = click.option(
 )
 
 
-async def select(log: LogReader, session: str, exchange: str | None) -> tuple[Session, list[Numbered]]:
-    """Return a session and its exchanges like `select_exchanges`; say on stderr if others have its name, too."""
+async def select(
+    log: LogReader, session: str, exchange: str | None
+) -> tuple[Session, list[Numbered]]:
+    """Return a session and its exchanges like `select_exchanges`; say on stderr if others have its
+    name, too.
+    """
     found, chosen = await select_exchanges(log, session, exchange)
     if session == found.name and session not in (found.session_id, LATEST):
         count = await count_named(log, session)
         if count > 1:
             named = f"{count} sessions are named {safe_text(found.name)}"
-            echo(f"{named}: this is the newest, {found.session_id}; `recorder sessions` lists them.")
+            echo(
+                f"{named}: this is the newest, {found.session_id}; `recorder sessions` lists them."
+            )
     return found, chosen
 
 
@@ -67,7 +74,8 @@ class Place(NamedTuple):
 
 @contextmanager
 def located(db: str | None, ref: str) -> Iterator[Place]:
-    """Give the log that has the session of that name; for a file a log of its own, until the block ends.
+    """Give the log that has the session of that name; for a file a log of its own, until the block
+    ends.
 
     Raises `RecorderError` if a file cannot be read or is too large.
     """
@@ -90,7 +98,10 @@ class Named(NamedTuple):
 
 @asynccontextmanager
 async def named(db: str | None, ref: str) -> AsyncIterator[Named]:
-    """Open the log that has a session or a file. Raises as `located` does, and `NotFoundError` if there is neither."""
+    """Open the log that has a session or a file.
+
+    Raises as `located` does, and `NotFoundError` if there is neither.
+    """
     with located(db, ref) as place:
         with refusing_files(ref):
             log: LogReader = await load("recorder.archive.opening:open_log")(place.url)
@@ -110,9 +121,11 @@ class Selected(NamedTuple):
 
 
 @asynccontextmanager
-async def selected(db: str | None, ref: str, exchange: str | None = None) -> AsyncIterator[Selected]:
-    """Open the log that has a session or a file, and select its exchanges: all, or the one that `exchange` names, or
-    `:N` at the end of `ref`. Raises as `named` and `select` do.
+async def selected(
+    db: str | None, ref: str, exchange: str | None = None
+) -> AsyncIterator[Selected]:
+    """Open the log that has a session or a file, and select its exchanges: all, or the one that
+    `exchange` names, or `:N` at the end of `ref`. Raises as `named` and `select` do.
     """
     (name, part), *others = readings(ref) if exchange is None else [(ref, exchange)]
     async with AsyncExitStack() as stack:

@@ -1,4 +1,6 @@
-"""The tables of `recorder.toml` that are of no verb: how is matched, what is taken out of bodies, which formats are."""
+"""The tables of `recorder.toml` that are of no verb: how is matched, what is taken out of bodies,
+which formats are.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,8 @@ from recorder.wire.redaction.bodies import Redactor, redactor_from
 
 
 def match_rules(until: How = "noise") -> Rules:
-    """Return the noise rules: the `[match]` table of the first file that has one, else the defaults; and `redactor`.
+    """Return the noise rules: the `[match]` table of the first file that has one, else the
+    defaults; and `redactor`.
 
     `until` is the last rung if no file names one.
     """
@@ -30,7 +33,9 @@ def match_rules(until: How = "noise") -> Rules:
 
 
 def redactor() -> Redactor:
-    """Return the redactor of request bodies, from the `[redact]` tables of both files: each only adds to the other."""
+    """Return the redactor of request bodies, from the `[redact]` tables of both files: each only
+    adds to the other.
+    """
     made = Redactor()
     tables: list[dict[str, Any]] = []
     for file in settings_files():
@@ -43,7 +48,9 @@ def redactor() -> Redactor:
 
 
 def declare_dialects() -> None:
-    """Take the dialects of `[dialect.NAME]` in both files; of one name, that of the project's counts."""
+    """Take the dialects of `[dialect.NAME]` in both files; of one name, that of the project's
+    counts.
+    """
     declared: dict[str, Dialect] = {}
     taken = [dialect.name for dialect in DIALECTS]
     for file in settings_files():

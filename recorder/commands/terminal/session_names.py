@@ -14,11 +14,18 @@ NEVER_FOUND = f"a session called {LATEST} would never be found by that name, whi
 
 
 def new_name(given: str) -> str:
-    """Return a name for `--session` under which the session will be found again. Raise `UsageError` for others."""
+    """Return a name for `--session` under which the session will be found again.
+
+    Raise `UsageError` for others.
+    """
     name = cleaned(given)
     if name is None or name in (".", ".."):
-        raise UsageError("--session needs a visible name that is not a dot: it is part of the clients' URLs.")
+        raise UsageError(
+            "--session needs a visible name that is not a dot: it is part of the clients' URLs."
+        )
     if name == LATEST or _ID.fullmatch(name):
         means = "the session that was used last" if name == LATEST else "an id"
-        raise UsageError(f"--session {name} would never be found by that name, which means {means}: give another name.")
+        raise UsageError(
+            f"--session {name} would never be found by that name, which means {means}: give another name."
+        )
     return name

@@ -1,11 +1,14 @@
-"""Settings in order of precedence: flags, `RECORDER_*`, `./recorder.toml`, the user's own `recorder.toml`.
+"""Settings in order of precedence: flags, `RECORDER_*`, `./recorder.toml`, the user's own
+`recorder.toml`.
 
-A setting has one name everywhere: that of its long option. `--port` of `recorder serve` is `port` in the table
-`[serve]` of a file and the variable `RECORDER_SERVE_PORT`. So parameters of commands are named like their options.
+A setting has one name everywhere: that of its long option. `--port` of `recorder serve` is `port`
+in the table `[serve]` of a file and the variable `RECORDER_SERVE_PORT`. So parameters of commands
+are named like their options.
 
-`./recorder.toml` is the file of a project, which others may have written: `recorder.commands.terminal.project` has what
-it may set. One that sets more is refused, not obeyed in part: a command that runs without its upstream, its token or
-its database does something else than its user expects.
+`./recorder.toml` is the file of a project, which others may have written:
+`recorder.commands.terminal.project` has what it may set. One that sets more is refused, not obeyed
+in part: a command that runs without its upstream, its token or its database does something else
+than its user expects.
 """
 
 from __future__ import annotations
@@ -33,7 +36,8 @@ BUDGET = "budget"  # that of `recorder.commands.serving.budgets`
 SESSIONS = "sessions"  # that of a verb, and of `recorder.commands.serving.recording`
 _OF_NO_VERB = (MATCH, REDACT, DIALECT, BUDGET)
 PLACES = ("headers", "fields")  # its settings that are not options
-SIZE_LIMIT = 2**20  # bytes: thousands of settings, and a file of a stranger is read at every command
+# bytes: thousands of settings, and a file of a stranger is read at every command
+SIZE_LIMIT = 2**20
 
 _SERVERS = r"ducklake:|postgres(?:ql)?:|\w+(?:\+\w+)?://"  # what a database is that is not a path
 _FILE = re.compile(rf"(ducklake:(?:sqlite:)?|sqlite(?:\+\w+)?:///)?((?!:memory:|{_SERVERS}).+)")
@@ -58,13 +62,14 @@ class SettingsFile(NamedTuple):
         if name != "db" or not isinstance(value, str):
             return False
         # In a folder of somebody else a database is for their eyes, wherever below it.
-        is_below = load("recorder.commands.terminal.project_database:is_below")  # few projects name a database
+        # few projects name a database
+        is_below = load("recorder.commands.terminal.project_database:is_below")
         return self.is_ours and bool(is_below(_beside(self.path, value), self.path.parent))
 
 
 def defaults(verb: str, command: click.Command) -> dict[str, Any]:
-    """Return the settings of the files for a command, as click needs them: by parameter, for a group by command and
-    parameter.
+    """Return the settings of the files for a command, as click needs them: by parameter, for a
+    group by command and parameter.
 
     `db = "…"` outside of any table is for all commands that have that option.
     """
@@ -121,11 +126,15 @@ def own_path() -> Path:
 
 
 def project_path() -> Path:
-    """Return the place of the project's file: in the working directory, without links on the way to it."""
+    """Return the place of the project's file: in the working directory, without links on the way to
+    it.
+    """
     try:
         return Path.cwd() / FILE_NAME
     except FileNotFoundError:
-        raise RecorderError("The working directory does not exist any more: change to one that does.") from None
+        raise RecorderError(
+            "The working directory does not exist any more: change to one that does."
+        ) from None
 
 
 def settings_files() -> Iterator[SettingsFile]:
@@ -147,7 +156,8 @@ def declares_dialects() -> bool:
 def settings_file(path: Path, *, is_own: bool) -> SettingsFile | None:
     """Return a file with settings, None if there is none that can be read.
 
-    Raise `UsageError` for what is not a file of settings: a pipe would never end, and a device would fill the memory.
+    Raise `UsageError` for what is not a file of settings: a pipe would never end, and a device
+    would fill the memory.
     """
     try:
         with open(path, "rb", opener=_open_at_once) as file:
@@ -158,7 +168,9 @@ def settings_file(path: Path, *, is_own: bool) -> SettingsFile | None:
     except OSError as error:
         raise UsageError(f"{path} cannot be read ({error.strerror}): move it away.") from error
     if content is None or len(content) > SIZE_LIMIT:
-        raise UsageError(f"{path} is not a file of settings, of at most {SIZE_LIMIT:,} bytes: move it away.")
+        raise UsageError(
+            f"{path} is not a file of settings, of at most {SIZE_LIMIT:,} bytes: move it away."
+        )
     is_ours = status.st_uid == os.geteuid()
     return SettingsFile(
         path,
@@ -189,11 +201,15 @@ def _parsed(path: Path, data: bytes) -> dict[str, Any]:
 def _check(path: Path, name: str, value: Any) -> None:
     """Raise for an unknown name at the top level of a file."""
     if name in MOVED:
-        raise UsageError(f"{path}: there is no table [{name}] any more: `recorder {name}` is now {MOVED[name]}.")
+        raise UsageError(
+            f"{path}: there is no table [{name}] any more: `recorder {name}` is now {MOVED[name]}."
+        )
     if name not in (*VERBS, *_OF_NO_VERB):
         names = (*VERBS, MATCH, REDACT, BUDGET, f"{DIALECT}.NAME")
         tables = ", ".join(f"[{verb}]" for verb in names if verb != "db")
-        raise UsageError(f"{path}: there is no setting {name!r}; there are `db` and the tables {tables}.")
+        raise UsageError(
+            f"{path}: there is no setting {name!r}; there are `db` and the tables {tables}."
+        )
     if name == "db" and not isinstance(value, str):
         raise UsageError(f'{path}: `db` is a path or a URL in quotes: db = "recordings.db".')
     if name != "db" and not isinstance(value, dict):
@@ -203,7 +219,10 @@ def _check(path: Path, name: str, value: Any) -> None:
 def _value(path: Path, name: str, option: click.Option, value: Any) -> Any:
     """Return the value of an option from a file, in the option's type."""
     if option.multiple:
-        return [_one(path, name, option, each) for each in (value if isinstance(value, list) else [value])]
+        return [
+            _one(path, name, option, each)
+            for each in (value if isinstance(value, list) else [value])
+        ]
     value = _one(path, name, option, value)
     return _beside(path, value) if option.name == "db" else value
 

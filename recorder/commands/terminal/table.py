@@ -1,8 +1,8 @@
 """Tables: for a person on a terminal, and line by line for programs that read columns.
 
-In a pipe every cell is whole, and what is wider than most is not a reason to pad the others. On a terminal a table
-fits its width: the least important columns are left out, which is reported, a few columns share the remaining width,
-and numbers and words that are searched for are never cut.
+In a pipe every cell is whole, and what is wider than most is not a reason to pad the others. On a
+terminal a table fits its width: the least important columns are left out, which is reported, a few
+columns share the remaining width, and numbers and words that are searched for are never cut.
 """
 
 from __future__ import annotations
@@ -21,8 +21,11 @@ from recorder.model.text import safe_text
 
 GAP = "  "
 SIZED_ROWS = 1_000
-"""Rows that a table is as wide as: more than a person reads. Those after them are written as they come."""
-PADDED = 60  # characters to which a pipe pads a column at most: ids of items have 53, and a title may have 200
+"""Rows that a table is as wide as: more than a person reads. Those after them are written as they
+come.
+"""
+# characters to which a pipe pads a column at most: ids of items have 53, and a title may have 200
+PADDED = 60
 LEAST_ID = 18  # characters: a UUIDv7 says its millisecond and 12 random bits in them
 
 
@@ -77,8 +80,12 @@ class Table:
         write_line(_line(self._columns, self._widths, [_plain(row[n]) for n in self._shown]))
 
 
-def write_table(columns: Sequence[Column], rows: Iterable[Sequence[Any]], how: str = "--json has every column") -> None:
-    """Write a table on stdout, as wide as its cells need and the terminal allows; name hidden columns on stderr."""
+def write_table(
+    columns: Sequence[Column], rows: Iterable[Sequence[Any]], how: str = "--json has every column"
+) -> None:
+    """Write a table on stdout, as wide as its cells need and the terminal allows; name hidden
+    columns on stderr.
+    """
     rows = iter(rows)
     table = Table(columns, list(islice(rows, SIZED_ROWS)))
     for row in rows:
@@ -87,7 +94,9 @@ def write_table(columns: Sequence[Column], rows: Iterable[Sequence[Any]], how: s
 
 
 def fitted(columns: Sequence[Column], needed: Sequence[int], width: int | None) -> Widths:
-    """Return the columns that fit in `width` with their widths; all of them if it is None, padded to a limit."""
+    """Return the columns that fit in `width` with their widths; all of them if it is None, padded
+    to a limit.
+    """
     if width is None:
         return {number: min(size, PADDED) for number, size in enumerate(needed)}
     wanted = [min(size, column.cap) for size, column in zip(needed, columns, strict=True)]
@@ -131,7 +140,10 @@ def _plain(cell: Any) -> str:
 
 def _line(columns: Sequence[Column], widths: Widths, cells: Sequence[str]) -> str:
     is_cut = sys.stdout.isatty()
-    shown = (_fit(cells[number], width, columns[number].right, is_cut) for number, width in widths.items())
+    shown = (
+        _fit(cells[number], width, columns[number].right, is_cut)
+        for number, width in widths.items()
+    )
     return GAP.join(shown).rstrip()
 
 

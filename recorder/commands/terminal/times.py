@@ -1,4 +1,6 @@
-"""Times in options: a moment of a session (`--at`), a date or an age (`--since`, `--until`), a duration."""
+"""Times in options: a moment of a session (`--at`), a date or an age (`--since`, `--until`), a
+duration.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,9 @@ def _moment(given: str) -> At:
     text = given.strip()
     if share := _SHARE.fullmatch(text):
         if float(share[1]) > 100:
-            raise ValueError(f"{text!r} is after the end: give a share up to 100%, or a time like 1.5s.")
+            raise ValueError(
+                f"{text!r} is after the end: give a share up to 100%, or a time like 1.5s."
+            )
         return At(share=float(share[1]) / 100)
     after_ns = _span_ns(text)
     if after_ns is None:
@@ -52,7 +56,9 @@ def _instant(given: str) -> int:
     ago_ns = _span_ns(text)
     at_ns = _date_ns(text) if ago_ns is None else time.time_ns() - ago_ns
     if at_ns is None:
-        raise ValueError(f"{text!r} is not a time: give 30m, 12h, 7d, 2w, a date, or date and time (ISO 8601).")
+        raise ValueError(
+            f"{text!r} is not a time: give 30m, 12h, 7d, 2w, a date, or date and time (ISO 8601)."
+        )
     return max(-LARGEST_NS, min(LARGEST_NS, at_ns))
 
 
@@ -66,7 +72,9 @@ def _span(given: str) -> int:
 MOMENT = Parsed("1.5s|50%", _moment)
 """A moment as text: `1.5s`, `350ms`, `2m`, `1h` after the beginning, or `50%` of the whole time."""
 INSTANT = Parsed("7d|DATE", _instant)
-"""A past time as text: an age (`7d`, `12h`) or a date, with or without a time; nanoseconds since the epoch."""
+"""A past time as text: an age (`7d`, `12h`) or a date, with or without a time; nanoseconds since
+the epoch.
+"""
 SPAN = Parsed("1h", _span)
 """A duration as text: `90s`, `30m`, `1h`; nanoseconds."""
 

@@ -1,4 +1,5 @@
-"""Chat JSONL, the form in which OpenAI takes conversations for fine-tuning, and evaluation tools take them, too.
+"""Chat JSONL, the form in which OpenAI takes conversations for fine-tuning, and evaluation tools
+take them, too.
 
 Must not know: the command line, HTTP, databases other than through a reader of the log.
 

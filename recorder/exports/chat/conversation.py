@@ -2,7 +2,8 @@
 
     {"messages": [{"role": "user", "content": "…"}, {"role": "assistant", "tool_calls": […]}, …], "tools": […]}
 
-The form is OpenAI's (the page "Supervised fine-tuning", and the reference of Chat Completions). Rules of this file:
+The form is OpenAI's (the page "Supervised fine-tuning", and the reference of Chat Completions).
+Rules of this file:
 
 * What has no place in it is lost, and counted by what it is. Nothing is left out without that.
 * A message of the assistant has the texts and the calls of one answer: calls come after the text.
@@ -46,7 +47,12 @@ class ChatConversation:
 
     def function(self, name: Any, description: Any, parameters: Any, *, strict: Any = None) -> None:
         """Add a tool of the client, in place of an earlier one of that name."""
-        about = {"name": name, "description": description, "parameters": parameters, "strict": strict}
+        about = {
+            "name": name,
+            "description": description,
+            "parameters": parameters,
+            "strict": strict,
+        }
         function = {key: each for key, each in about.items() if each is not None}
         self.tools = [each for each in self.tools if each["function"]["name"] != name]
         self.tools.append({"type": "function", "function": function})
@@ -66,7 +72,9 @@ class ChatConversation:
             self.messages.append({"role": role, "content": text})
 
     def user(self, parts: Sequence[Mapping[str, Any]]) -> None:
-        """Add a message of the user; parts are those of Chat Completions, one text alone is written as text."""
+        """Add a message of the user; parts are those of Chat Completions, one text alone is written
+        as text.
+        """
         if parts:
             texts = [part["text"] for part in parts if part["type"] == "text"]
             content = texts[0] if len(texts) == len(parts) == 1 else list(parts)
@@ -78,7 +86,9 @@ class ChatConversation:
 
     def waiting_call(self, name: Any) -> str | None:
         """Return the id of the first call of a tool that has no result."""
-        answered = {message["tool_call_id"] for message in self.messages if message["role"] == "tool"}
+        answered = {
+            message["tool_call_id"] for message in self.messages if message["role"] == "tool"
+        }
         for message in self.messages:
             for call in message.get("tool_calls", ()):
                 if call["function"]["name"] == name and call["id"] not in answered:
@@ -88,7 +98,10 @@ class ChatConversation:
     # -- the model
 
     def said(self, text: str, *, goes_on: bool = False) -> None:
-        """Add a text of the model. `goes_on`: it is a part of the message before, if that is the model's."""
+        """Add a text of the model.
+
+        `goes_on`: it is a part of the message before, if that is the model's.
+        """
         if not text:
             return
         last = self._last_answer()
@@ -99,16 +112,23 @@ class ChatConversation:
         self.messages.append({"role": "assistant", "content": text})
 
     def called(self, call_id: str | None, name: Any, arguments: str) -> None:
-        """Add a call; `arguments` are JSON. One without an id gets one by its number in the conversation."""
+        """Add a call; `arguments` are JSON.
+
+        One without an id gets one by its number in the conversation.
+        """
         last = self._last_answer()
         if last is None:
             last = {"role": "assistant", "content": None}
             self.messages.append(last)
         if not call_id:
-            call_id = f"call_{sum(len(message.get('tool_calls', ())) for message in self.messages) + 1}"
+            call_id = (
+                f"call_{sum(len(message.get('tool_calls', ())) for message in self.messages) + 1}"
+            )
             self._made_ids.add(call_id)
         function = {"name": str(name), "arguments": arguments or "{}"}
-        last.setdefault("tool_calls", []).append({"id": call_id, "type": "function", "function": function})
+        last.setdefault("tool_calls", []).append(
+            {"id": call_id, "type": "function", "function": function}
+        )
 
     def called_with_text(self, call_id: str | None, name: Any, text: str) -> None:
         """Add a call of a tool that takes free text."""
@@ -116,7 +136,11 @@ class ChatConversation:
         self.called(call_id, name, as_json({INPUT: text}))
 
     def _last_answer(self) -> Message | None:
-        return self.messages[-1] if self.messages and self.messages[-1]["role"] == "assistant" else None
+        return (
+            self.messages[-1]
+            if self.messages and self.messages[-1]["role"] == "assistant"
+            else None
+        )
 
     # -- all of it
 
@@ -170,17 +194,21 @@ class ChatConversation:
         calls = [call for call in message["tool_calls"] if call["id"] in found]
         self.losses["calls without their result"] += len(message["tool_calls"]) - len(calls)
         kept = {**message, "tool_calls": calls}
-        return kept if calls else {name: each for name, each in kept.items() if name != "tool_calls"}
+        return (
+            kept if calls else {name: each for name, each in kept.items() if name != "tool_calls"}
+        )
 
     def digest(self, by: CallKey) -> bytes:
         """Return the digest of all messages."""
         return next(iter(deque(self.digests(by), maxlen=1)), b"")
 
     def digests(self, by: CallKey) -> Iterator[bytes]:
-        """Yield a digest for each message, of all up to it, in a form that is the same when a client repeats them.
+        """Yield a digest for each message, of all up to it, in a form that is the same when a
+        client repeats them.
 
-        Left out is what clients change from request to request: instructions and white space around texts. Of a call
-        they may change the id or, where a schema of theirs fills in or drops fields, the arguments, but not both.
+        Left out is what clients change from request to request: instructions and white space around
+        texts. Of a call they may change the id or, where a schema of theirs fills in or drops
+        fields, the arguments, but not both.
         """
         digest = by.encode()
         for message in self.messages:
@@ -191,9 +219,13 @@ class ChatConversation:
     def _compared(self, message: Message, by: CallKey) -> Any:
         content = message.get("content")
         if isinstance(content, list):
-            content = "".join(part["text"] if part["type"] == "text" else as_json(part) for part in content)
+            content = "".join(
+                part["text"] if part["type"] == "text" else as_json(part) for part in content
+            )
         answer = ModelAnswer()
         for call in message.get("tool_calls", ()):
             has_id = by == "ids" and call["id"] not in self._made_ids
-            answer.call(call["function"]["name"], call["id"] if has_id else call["function"]["arguments"])
+            answer.call(
+                call["function"]["name"], call["id"] if has_id else call["function"]["arguments"]
+            )
         return [message["role"], (content or "").strip(), answer.calls]

@@ -1,9 +1,10 @@
 """The conversations of a session as lines of chat JSONL.
 
-Each request of a conversation repeats the ones before it, or continues them by an id: the line of its last exchange has
-all of them. So an exchange whose messages and answer another one begins with has no line of its own. Requests are put
-together by `recorder.wire.logical_request`, answers are the items that `recorder show` has. Of a request as messages,
-whatever its format, results are messages of their own.
+Each request of a conversation repeats the ones before it, or continues them by an id: the line of
+its last exchange has all of them. So an exchange whose messages and answer another one begins with
+has no line of its own. Requests are put together by `recorder.wire.logical_request`, answers are
+the items that `recorder show` has. Of a request as messages, whatever its format, results are
+messages of their own.
 """
 
 from __future__ import annotations
@@ -51,7 +52,11 @@ def read(conversation: Conversation, chat: ChatConversation) -> None:
     chat.parallel = conversation.calls_in_parallel
     _add_tools(conversation.tools, chat)
     system = Message("system", conversation.system_parts)
-    own = [part for part in system.parts if part.text is None or not conversation.is_of_client(part.text)]
+    own = [
+        part
+        for part in system.parts
+        if part.text is None or not conversation.is_of_client(part.text)
+    ]
     chat.system("system", "\n\n".join(_texts(own, chat)))
     for message in conversation.messages:
         if message.role == "system":
@@ -163,7 +168,8 @@ class ChatExport:
         self._begun: list[str] = []
 
     async def lines(self, *, is_one: bool) -> AsyncIterator[bytes]:
-        """Yield a line for each conversation; with `is_one` for the one exchange, whether others continue it or not.
+        """Yield a line for each conversation; with `is_one` for the one exchange, whether others
+        continue it or not.
 
         Raises `NotFoundError` if there is none.
         """
@@ -171,7 +177,9 @@ class ChatExport:
         requests = await load_requests(self._log, self._session, self._chosen)
         known = [(each, request) for each, request in requests if _is_conversation(each.exchange)]
         self._left_out["of another API"] += len(requests) - len(known)
-        self._left_out["without a request"] += self._without_request({each.exchange.exchange_id for each, _ in known})
+        self._left_out["without a request"] += self._without_request(
+            {each.exchange.exchange_id for each, _ in known}
+        )
         continued = set[bytes]() if is_one else _beginnings(known)
         written = 0
         for recording, request in known:
@@ -180,7 +188,9 @@ class ChatExport:
                 continue
             if not request.is_complete:
                 reason = request.reason or "what it continues is not there"
-                self._begun.append(f"The conversation of exchange {recording.number} is not whole: {reason}.")
+                self._begun.append(
+                    f"The conversation of exchange {recording.number} is not whole: {reason}."
+                )
             line = chat.finished()
             self._losses += chat.losses
             written += 1
@@ -192,8 +202,14 @@ class ChatExport:
             )
 
     def _without_request(self, known: Set[str]) -> int:
-        """Return how many exchanges have no request body, although they are not a retrieval of a response."""
-        chosen = (each for _, each in self._chosen if _is_conversation(each) and each.resumes_response_id is None)
+        """Return how many exchanges have no request body, although they are not a retrieval of a
+        response.
+        """
+        chosen = (
+            each
+            for _, each in self._chosen
+            if _is_conversation(each) and each.resumes_response_id is None
+        )
         return sum(each.exchange_id not in known for each in chosen)
 
     def remarks(self) -> list[str]:
@@ -214,9 +230,16 @@ class ChatExport:
         by_response: dict[str, str] = {}
         for _, exchange in self._chosen:
             rows = await folded_exchange(self._log, exchange)
-            row, answer = rows["exchanges"][0], _ModelTurn(rows["exchanges"][0].status, rows["items"])
+            row, answer = (
+                rows["exchanges"][0],
+                _ModelTurn(rows["exchanges"][0].status, rows["items"]),
+            )
             answers[exchange.exchange_id] = answer
-            first = by_response.setdefault(row.response_id, exchange.exchange_id) if row.response_id else None
+            first = (
+                by_response.setdefault(row.response_id, exchange.exchange_id)
+                if row.response_id
+                else None
+            )
             if first is not None and row.is_retrieval and answer.status == ANSWERED:
                 answers[first] = answer
         return answers
@@ -237,7 +260,9 @@ class ChatExport:
             return None
         return chat
 
-    def _answer(self, chat: ChatConversation, recording: Recording, answers: Mapping[str, _ModelTurn]) -> None:
+    def _answer(
+        self, chat: ChatConversation, recording: Recording, answers: Mapping[str, _ModelTurn]
+    ) -> None:
         """Add the items of the answer."""
         api, goes_on = recording.exchange.api, False
         dialect = by_name(api)
@@ -274,7 +299,9 @@ def chat_of(recording: Recording, request: LogicalRequest) -> ChatConversation:
 
 
 def _beginnings(known: Sequence[tuple[Recording, LogicalRequest]]) -> set[bytes]:
-    """Return the digests of all messages with those before them: what a conversation that goes on begins with."""
+    """Return the digests of all messages with those before them: what a conversation that goes on
+    begins with.
+    """
     chats = (chat_of(recording, request) for recording, request in known)
     digests = set[bytes]()
     for chat in chats:
@@ -287,7 +314,9 @@ def _object(request: LogicalRequest) -> Mapping[str, Any]:
     """Return the request as it was put together, all its items decoded."""
     if request.items is None:
         return request.fields
-    items = [decoded(bytes(item)) for item in chain.from_iterable(part.items for part in request.parts)]
+    items = [
+        decoded(bytes(item)) for item in chain.from_iterable(part.items for part in request.parts)
+    ]
     return {**request.fields, request.items: items}
 
 

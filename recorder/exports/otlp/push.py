@@ -1,12 +1,14 @@
-"""The push of a log to a collector: what is due is read, mapped, sent in batches, and recorded as taken.
+"""The push of a log to a collector: what is due is read, mapped, sent in batches, and recorded as
+taken.
 
 Rules of this file:
 
-* An exchange is recorded as taken as soon as the collector has taken it, before anything else is sent. A crash between
-  the two sends a batch again, with the same ids: OTLP has no way to know. Everything else is sent once.
-* The span of a tool is sent with the exchange that has the call, or, if the result came later, with the one that
-  brought the result. Requests of one session overlap, and another one may turn out to have brought a result first; so
-  the cursor has the tools that are sent, by their calls.
+* An exchange is recorded as taken as soon as the collector has taken it, before anything else is
+  sent. A crash between the two sends a batch again, with the same ids: OTLP has no way to know.
+  Everything else is sent once.
+* The span of a tool is sent with the exchange that has the call, or, if the result came later, with
+  the one that brought the result. Requests of one session overlap, and another one may turn out to
+  have brought a result first; so the cursor has the tools that are sent, by their calls.
 * Spans and metrics of a batch are two requests, and are recorded one by one.
 * Memory holds one batch, and the calls of one session without their texts.
 """
@@ -24,21 +26,37 @@ import msgspec
 from recorder.errors import NotFoundError, RecorderError, StoreBusyError, StoreError
 from recorder.exports.otlp.collector import Accepted, Collector, Refused, Say, Sleep
 from recorder.exports.otlp.cursor import DueExchange, ExportCursor, Signal, ToolItems
-from recorder.exports.otlp.source import PAGE, ExportedExchange, ExportReader, ToolResult, load_content
+from recorder.exports.otlp.source import (
+    PAGE,
+    ExportedExchange,
+    ExportReader,
+    ToolResult,
+    load_content,
+)
 from recorder.exports.otlp.spans import Measurements, spans_of
-from recorder.exports.otlp.telemetry import Attributes, Convention, Json, metrics_request, trace_request
+from recorder.exports.otlp.telemetry import (
+    Attributes,
+    Convention,
+    Json,
+    metrics_request,
+    trace_request,
+)
 from recorder.model.text import counted
 from recorder.store.queries.reader import LogReader
 from recorder.store.queries.session_named import session_named
 
 BATCH_SPANS = 512  # as the batch processors of SDKs do; those of one exchange are never divided
-BATCH_BYTES = 4 * 2**20  # of JSON: a collector takes 20 MiB over HTTP, but may pass it on over gRPC, which takes 4 MiB
+# of JSON: a collector takes 20 MiB over HTTP, but may pass it on over gRPC, which takes 4 MiB
+BATCH_BYTES = 4 * 2**20
 TOO_LARGE = 413
 
 POLL_S = 0.5  # between two looks of a push that goes on
-LATE_S = 120  # how much later than its request an exchange may appear in the log: a long upload, a busy database
-BEFORE_S = 24 * 3600  # how old an exchange may be that is open when the push begins: background responses take hours
-SWEEP_S = 60.0  # between two sweeps, which find imports and recovered journals; of 10^6 exchanges one takes seconds
+# how much later than its request an exchange may appear in the log: a long upload, a busy database
+LATE_S = 120
+# how old an exchange may be that is open when the push begins: background responses take hours
+BEFORE_S = 24 * 3600
+# between two sweeps, which find imports and recovered journals; of 10^6 exchanges one takes seconds
+SWEEP_S = 60.0
 BUSY_S = 60.0  # how long a push that ends by itself waits for a database that is locked
 BUSY_PAUSE_S = 0.5
 
@@ -76,7 +94,10 @@ class ExchangePart(msgspec.Struct, frozen=True):
 
 
 class SessionParts:
-    """The parts of one session, made exchange by exchange. It knows the tools whose spans are sent, or in a batch."""
+    """The parts of one session, made exchange by exchange.
+
+    It knows the tools whose spans are sent, or in a batch.
+    """
 
     def __init__(
         self,
@@ -89,10 +110,13 @@ class SessionParts:
         """`content` loads the texts of an exchange; None: they are not to be sent."""
         self._reader, self._cursor, self._session_id = reader, cursor, session_id
         self._convention, self._content = convention, content
-        self._sent: dict[str, set[int]] = {}  # items by the exchange with the call, if its own span is sent
+        # items by the exchange with the call, if its own span is sent
+        self._sent: dict[str, set[int]] = {}
 
     async def of(self, found: Collection[DueExchange]) -> AsyncIterator[ExchangePart]:
-        """Yield the parts of at most `PAGE` exchanges, in order of their ids, without those that were purged."""
+        """Yield the parts of at most `PAGE` exchanges, in order of their ids, without those that
+        were purged.
+        """
         due = {each.exchange_id: each for each in found}
         exported = await self._reader.read(due)
         own: dict[str, Json] = {}
@@ -101,7 +125,8 @@ class SessionParts:
             content = await self._content(each) if self._content else None
             own[each.exchange.exchange_id], *of_tools = spans_of(each, self._convention, content)
             tools += zip(each.results, of_tools, strict=True)
-        others = sorted(self._reader.answering(due) - own.keys())  # their own spans were sent, or are due later
+        # their own spans were sent, or are due later
+        others = sorted(self._reader.answering(due) - own.keys())
         size = 1 if self._content else PAGE
         for start in range(0, len(others), size):
             for each in await self._reader.read(others[start : start + size]):
@@ -147,12 +172,23 @@ class Pusher:
         sleep: Sleep = asyncio.sleep,
         now_ns: Callable[[], int] = time.time_ns,
     ) -> None:
-        """`busy_s` is how long a locked database is waited for when the collector has taken something; None: as long as
-        it takes.
+        """`busy_s` is how long a locked database is waited for when the collector has taken
+        something; None: as long as it takes.
         """
         self.report = PushReport()
-        self._log, self._cursor, self._collector, self._convention = log, cursor, collector, convention
-        self._has_content, self._busy_s, self._say, self._sleep, self._now_ns = has_content, busy_s, say, sleep, now_ns
+        self._log, self._cursor, self._collector, self._convention = (
+            log,
+            cursor,
+            collector,
+            convention,
+        )
+        self._has_content, self._busy_s, self._say, self._sleep, self._now_ns = (
+            has_content,
+            busy_s,
+            say,
+            sleep,
+            now_ns,
+        )
         self._last_session_id = self._last_remark = ""
 
     async def push(self) -> None:
@@ -161,7 +197,10 @@ class Pusher:
             await self._push(page)
 
     async def follow(self) -> None:
-        """Send all that is due, and what becomes due, until it is cancelled. Raise `Refused` for a final answer."""
+        """Send all that is due, and what becomes due, until it is cancelled.
+
+        Raise `Refused` for a final answer.
+        """
         since_s, sweep_at_s, was_busy = BEFORE_S, float("-inf"), False
         while True:
             try:
@@ -185,7 +224,10 @@ class Pusher:
         batch: list[ExchangePart] = []
         spans = size_bytes = 0
         async for part in self._parts(due):
-            count, part_bytes = max(1, len(part.spans)), len(trace_request(part.spans, self._convention.schema_url))
+            count, part_bytes = (
+                max(1, len(part.spans)),
+                len(trace_request(part.spans, self._convention.schema_url)),
+            )
             if batch and (spans + count > BATCH_SPANS or size_bytes + part_bytes > BATCH_BYTES):
                 await self._send(batch)
                 batch, spans, size_bytes = [], 0, 0
@@ -215,11 +257,15 @@ class Pusher:
         except StoreError:
             raise
         except RecorderError as error:  # it is too large to be held
-            self._say(f"Exchange {exported.exchange.exchange_id} is sent without its texts: {error}")
+            self._say(
+                f"Exchange {exported.exchange.exchange_id} is sent without its texts: {error}"
+            )
             return {}
 
     async def _send(self, batch: Sequence[ExchangePart]) -> None:
-        """Send the spans of a batch, then its metrics; in halves if it is too large for the collector."""
+        """Send the spans of a batch, then its metrics; in halves if it is too large for the
+        collector.
+        """
         try:
             await self._send_traces([part for part in batch if "traces" in part.due.signals])
         except Refused as error:
@@ -263,8 +309,12 @@ class Pusher:
             raise Refused(f"{error} `--no-metrics` sends the spans alone.", error.status) from error
         self.report.points += sum(len(each["histogram"]["dataPoints"]) for each in found)
 
-    async def _deliver(self, signal: Signal, body: bytes, due: Sequence[DueExchange], tools: ToolItems) -> None:
-        accepted = await self._collector.send(signal, body, lambda: self._record(signal, due, tools))
+    async def _deliver(
+        self, signal: Signal, body: bytes, due: Sequence[DueExchange], tools: ToolItems
+    ) -> None:
+        accepted = await self._collector.send(
+            signal, body, lambda: self._record(signal, due, tools)
+        )
         self.report.bytes += accepted.size_bytes
         self.report.rejected += accepted.rejected
         if accepted.rejected or accepted.message:

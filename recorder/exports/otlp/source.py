@@ -1,17 +1,20 @@
-"""The rows of a session that spans and metrics are made of: what the log and its projections have, no more.
+"""The rows of a session that spans and metrics are made of: what the log and its projections have,
+no more.
 
-One query reads the tool calls of a session that were answered, one its retries; both give a few hundred bytes a row.
-The exchanges follow in pages, so memory does not grow with their texts. An exchange counts as ended when its `end` is
-in the log; one without projections (its fold failed, or a rebuild is due) has `None` in their columns.
+One query reads the tool calls of a session that were answered, one its retries; both give a few
+hundred bytes a row. The exchanges follow in pages, so memory does not grow with their texts. An
+exchange counts as ended when its `end` is in the log; one without projections (its fold failed, or
+a rebuild is due) has `None` in their columns.
 
-The rows of an exchange that has ended do not change any more, if all exchanges of its session that began before it
-have ended too: a retry and the result of a call refer to earlier exchanges only.
+The rows of an exchange that has ended do not change any more, if all exchanges of its session that
+began before it have ended too: a retry and the result of a call refer to earlier exchanges only.
 
-Texts of requests and responses are attributes of spans, by the JSON schemas of the convention, only on request. The
-request is the logical one: with all that a conversation which the provider keeps had before. Values are JSON as
-text: the convention allows that on spans, and most back ends take no structures there. What has no equal in the schemas
-(gen-ai-input-messages.json and its like) stays as the provider wrote it, which they allow (`GenericPart`); so images
-are there as they were sent. Nothing here raises on what was recorded.
+Texts of requests and responses are attributes of spans, by the JSON schemas of the convention, only
+on request. The request is the logical one: with all that a conversation which the provider keeps
+had before. Values are JSON as text: the convention allows that on spans, and most back ends take no
+structures there. What has no equal in the schemas (gen-ai-input-messages.json and its like) stays
+as the provider wrote it, which they allow (`GenericPart`); so images are there as they were sent.
+Nothing here raises on what was recorded.
 """
 
 from __future__ import annotations
@@ -119,10 +122,15 @@ def _exported() -> Select[Any]:
 
 
 _EXPORTED = _exported()
-# Ids first: with a range of them in `_EXPORTED` SQLite goes through all ends in it for each exchange.
+# Ids first: with a range of them in `_EXPORTED` SQLite goes through all ends in it for each
+# exchange.
 _NEXT = (
     select(events.c.exchange_id)
-    .where(events.c.session_id == bindparam("session_id"), IS_END, events.c.exchange_id > bindparam("after"))
+    .where(
+        events.c.session_id == bindparam("session_id"),
+        IS_END,
+        events.c.exchange_id > bindparam("after"),
+    )
     .order_by(events.c.exchange_id)
     .limit(bindparam("page"))
 )
@@ -156,8 +164,9 @@ _RESULTS = (
     .where(
         _calls.c.session_id == bindparam("session_id"),
         _calls.c.latency_ns.is_not(None),
-        # Another thread may begin with this one's history, in which a call has a result that is none: see
-        # `RESULT_DIGEST` of the views. The thread's own result may still come, so that one does not count.
+        # Another thread may begin with this one's history, in which a call has a result that is
+        # none: see `RESULT_DIGEST` of the views. The thread's own result may still come, so that
+        # one does not count.
         func.coalesce(_asked.c.thread_id, "") == func.coalesce(_answered.c.thread_id, ""),
     )
     .order_by(_calls.c.exchange_id, _calls.c.item)
@@ -169,12 +178,18 @@ _TEXTS = select(_calls.c.exchange_id, _calls.c.item, _calls.c.arguments, _calls.
 _items = tables_of["items"]
 _ITEMS = select(_items).where(of_exchange(_items)).order_by(_items.c.item)
 
-_retries = view_of("retries", "session_id session_name exchange_id retried_exchange_id attempt_number waited_ns")
+_retries = view_of(
+    "retries", "session_id session_name exchange_id retried_exchange_id attempt_number waited_ns"
+)
 _RETRIES = select(
-    *(_retries.c[name] for name in ("exchange_id", "retried_exchange_id", "attempt_number", "waited_ns"))
+    *(
+        _retries.c[name]
+        for name in ("exchange_id", "retried_exchange_id", "attempt_number", "waited_ns")
+    )
 ).where(
     _retries.c.session_id == bindparam("session_id"),
-    _retries.c.session_name == bindparam("session_name"),  # what its windows are cut by: so it reads one session
+    # what its windows are cut by: so it reads one session
+    _retries.c.session_name == bindparam("session_name"),
 )
 
 
@@ -182,7 +197,12 @@ class ExportReader:
     """A reader of one session's exchanges, for export. `await ExportReader.open(log, session)`."""
 
     def __init__(
-        self, log: LogReader, session: Session, results: Sequence[AnyRow], retries: Sequence[AnyRow], has_texts: bool
+        self,
+        log: LogReader,
+        session: Session,
+        results: Sequence[AnyRow],
+        retries: Sequence[AnyRow],
+        has_texts: bool,
     ) -> None:
         self._log, self._session, self._has_texts = log, session, has_texts
         self._retries = {row.exchange_id: row for row in retries}
@@ -194,18 +214,34 @@ class ExportReader:
             self._answering.setdefault(result.exchange_id, set()).add(row.output_exchange_id)
 
     @classmethod
-    async def open(cls, log: LogReader, session: Session, *, has_texts: bool = False) -> ExportReader:
-        """Read the session's answered calls and retries as they are now; open another one for what comes later.
+    async def open(
+        cls, log: LogReader, session: Session, *, has_texts: bool = False
+    ) -> ExportReader:
+        """Read the session's answered calls and retries as they are now; open another one for what
+        comes later.
 
-        With `has_texts` exchanges have their items, and the results of tools have arguments and output.
+        With `has_texts` exchanges have their items, and the results of tools have arguments and
+        output.
         """
         ids = {"session_id": session.session_id}
         results = await log.rows(_RESULTS, **ids)
-        return cls(log, session, results, await log.rows(_RETRIES, **ids, session_name=session.name), has_texts)
+        return cls(
+            log,
+            session,
+            results,
+            await log.rows(_RETRIES, **ids, session_name=session.name),
+            has_texts,
+        )
 
     async def read(self, exchange_ids: Collection[str]) -> list[ExportedExchange]:
-        """Return those of some exchanges that have ended, in order of their ids. Give at most `PAGE` of them."""
-        found = [self._exchange(row) for row in await self._rows(_EXPORTED, exchange_ids=list(exchange_ids))]
+        """Return those of some exchanges that have ended, in order of their ids.
+
+        Give at most `PAGE` of them.
+        """
+        found = [
+            self._exchange(row)
+            for row in await self._rows(_EXPORTED, exchange_ids=list(exchange_ids))
+        ]
         return [await self._with_texts(each) for each in found] if self._has_texts else found
 
     def answering(self, exchange_ids: Collection[str]) -> set[str]:
@@ -241,11 +277,15 @@ class ExportReader:
     async def _with_texts(self, exported: ExportedExchange) -> ExportedExchange:
         items = await self._rows(_ITEMS, exchange_id=exported.exchange.exchange_id)
         calls = {(each.exchange_id, each.item): each for each in exported.results}
-        rows = await self._rows(_TEXTS, exchange_ids=sorted({id for id, _ in calls})) if calls else ()
+        rows = (
+            await self._rows(_TEXTS, exchange_ids=sorted({id for id, _ in calls})) if calls else ()
+        )
         for row in rows:
             key = row.exchange_id, row.item
             if key in calls:
-                calls[key] = msgspec.structs.replace(calls[key], arguments=row.arguments, output=row.output)
+                calls[key] = msgspec.structs.replace(
+                    calls[key], arguments=row.arguments, output=row.output
+                )
         return msgspec.structs.replace(
             exported, results=tuple(calls.values()), items=tuple(ItemRow(*row) for row in items)
         )
@@ -263,26 +303,39 @@ def _end(raw: bytes) -> EndRecord | None:
 _FAILED = "error"  # the convention's word for a generation that did not finish
 
 
-async def load_content(log: LogReader, exported: ExportedExchange, number: int | None = None) -> Attributes:
-    """Return the messages of an exchange, which a reader with texts has read. `number` is that in its session.
+async def load_content(
+    log: LogReader, exported: ExportedExchange, number: int | None = None
+) -> Attributes:
+    """Return the messages of an exchange, which a reader with texts has read.
+
+    `number` is that in its session.
 
     Raises `RecorderError` if the exchange, with all that it continues, is too large to be held.
     """
     exchange = exported.exchange
-    named = [(number, exchange)] if number else await exchanges_named(log, exchange.session_id, exchange.exchange_id)
+    named = (
+        [(number, exchange)]
+        if number
+        else await exchanges_named(log, exchange.session_id, exchange.exchange_id)
+    )
     shown = await load_requests(log, exported.session, named)
     body = request_json(shown[0][1]) if shown else None
     return content_of(exported, request_object(body) if body else {})
 
 
 def content_of(exported: ExportedExchange, request: Mapping[str, Any]) -> Attributes:
-    """Return the messages of an exchange as attributes, given its logical request. Empty ones are left out."""
+    """Return the messages of an exchange as attributes, given its logical request.
+
+    Empty ones are left out.
+    """
     exchange = exported.exchange
     dialect = by_name(exchange.api)
     finish_reason = exported.projected.finish_reason or _FAILED
     messages = {
         **_request_messages(dialect, exchange.target.partition("?")[0], request),
-        "gen_ai.output.messages": output_messages(exported.items, finish_reason, has_choices=dialect.has_choices),
+        "gen_ai.output.messages": output_messages(
+            exported.items, finish_reason, has_choices=dialect.has_choices
+        ),
     }
     return {name: as_json(value) for name, value in messages.items() if value}
 
@@ -300,7 +353,8 @@ def _request_messages(dialect: Dialect, path: str, request: Mapping[str, Any]) -
 
 MessagePart = dict[str, Any]
 
-_SHOWN = ("name", "call_id", "text", "arguments", "output")  # of a tool of the provider, and of other items
+# of a tool of the provider, and of other items
+_SHOWN = ("name", "call_id", "text", "arguments", "output")
 
 
 def input_messages(conversation: Conversation) -> list[MessagePart]:
@@ -318,8 +372,12 @@ def instructions(conversation: Conversation) -> list[MessagePart]:
     return [_part(part) for part in conversation.system_parts if part.text != ""]
 
 
-def output_messages(items: Iterable[ItemRow], finish_reason: str, *, has_choices: bool) -> list[MessagePart]:
-    """Return a message for each choice of a response: of one without choices a single one, or none if it is empty."""
+def output_messages(
+    items: Iterable[ItemRow], finish_reason: str, *, has_choices: bool
+) -> list[MessagePart]:
+    """Return a message for each choice of a response: of one without choices a single one, or none
+    if it is empty.
+    """
     choices = dict[int, list[MessagePart]]()
     for item in items:
         number = (item.output_index or 0) if has_choices else 0
@@ -345,7 +403,11 @@ def _part(part: Part) -> MessagePart:
     if part.kind == "call":
         return _call(part.id, part.name, part.value)
     if part.kind == "result":
-        return {"type": "tool_call_response", "id": text(part.id) or text(part.name), "response": part.value}
+        return {
+            "type": "tool_call_response",
+            "id": text(part.id) or text(part.name),
+            "response": part.value,
+        }
     type = text(part.given.get("type")) or "unknown"
     if type in ("text", "reasoning"):  # whose schemas want a text
         return {"type": type, "content": part.text or ""}
@@ -365,7 +427,12 @@ def _said(type: str, *contents: str | None) -> Iterator[MessagePart]:
 
 
 def _call(id: Any, name: Any, arguments: Any) -> MessagePart:
-    return {"type": "tool_call", "id": text(id), "name": text(name) or "", "arguments": _json(arguments)}
+    return {
+        "type": "tool_call",
+        "id": text(id),
+        "name": text(name) or "",
+        "arguments": _json(arguments),
+    }
 
 
 def _json(value: Any) -> Any:
@@ -388,4 +455,7 @@ def _of_item(item: ItemRow) -> Iterator[MessagePart]:
         yield _call(item.call_id, item.name or item.type, item.arguments)
     else:
         shown = {name: getattr(item, name) for name in _SHOWN}
-        yield {"type": item.type, **{name: value for name, value in shown.items() if value is not None}}
+        yield {
+            "type": item.type,
+            **{name: value for name, value in shown.items() if value is not None},
+        }

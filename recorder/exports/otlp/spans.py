@@ -1,19 +1,24 @@
-"""The spans of an exchange: its own, and one for each tool whose result its request brought; and its metrics. Pure.
+"""The spans of an exchange: its own, and one for each tool whose result its request brought; and
+its metrics. Pure.
 
 Rules of this file:
 
-* A span is complete when it is made, and is not made again with other times. So a session has no span of its own, which
-  would grow: spans of exchanges have no parent. That of a tool has the exchange with the call as its parent, though it
-  begins when its parent ends: what happened because of what is what a tree of spans is read for.
-* The span of a tool is among those of the exchange whose request brought the result: before that it has no end.
-* Exchanges refer to each other by links: to the one that is continued, to the attempt that is repeated, to the tools
-  whose results are brought.
-* An exchange that asked for no generation (a list of models, the connection of a WebSocket) is a span of HTTP.
-* Without content no text of a request or a response is in a span, and no message of an error, which may quote one.
+* A span is complete when it is made, and is not made again with other times. So a session has no
+  span of its own, which would grow: spans of exchanges have no parent. That of a tool has the
+  exchange with the call as its parent, though it begins when its parent ends: what happened because
+  of what is what a tree of spans is read for.
+* The span of a tool is among those of the exchange whose request brought the result: before that it
+  has no end.
+* Exchanges refer to each other by links: to the one that is continued, to the attempt that is
+  repeated, to the tools whose results are brought.
+* An exchange that asked for no generation (a list of models, the connection of a WebSocket) is a
+  span of HTTP.
+* Without content no text of a request or a response is in a span, and no message of an error, which
+  may quote one.
 
-The client metrics of the convention are histograms of tokens and of seconds over some exchanges. Never the
-`gen_ai.server.*` of the convention: a recorder sees a server from outside. Names, units, texts and bounds are those of
-the convention, docs/gen-ai/gen-ai-metrics.md.
+The client metrics of the convention are histograms of tokens and of seconds over some exchanges.
+Never the `gen_ai.server.*` of the convention: a recorder sees a server from outside. Names, units,
+texts and bounds are those of the convention, docs/gen-ai/gen-ai-metrics.md.
 """
 
 from __future__ import annotations
@@ -47,7 +52,9 @@ from recorder.wire.upstreams import KNOWN
 
 S = 1_000_000_000
 
-PROVIDER_NAMES: Mapping[str, str] = {provider.name: provider.telemetry_name or provider.name for provider in PROVIDERS}
+PROVIDER_NAMES: Mapping[str, str] = {
+    provider.name: provider.telemetry_name or provider.name for provider in PROVIDERS
+}
 """`gen_ai.provider.name` by the name of the upstream; one of the user's own is written as it is."""
 
 _WELL = frozenset({"completed", "incomplete"})  # statuses of an exchange that ended as it should
@@ -55,10 +62,14 @@ _OUTPUT_TYPES = {"text": "text", "json_object": "json", "json_schema": "json"}
 _UNKNOWN_ERROR = "_OTHER"  # the convention's word
 
 
-def spans_of(exported: ExportedExchange, convention: Convention, content: Attributes | None = None) -> list[Json]:
-    """Return the spans of an exchange that has ended: its own first, then those of the tools that it answers.
+def spans_of(
+    exported: ExportedExchange, convention: Convention, content: Attributes | None = None
+) -> list[Json]:
+    """Return the spans of an exchange that has ended: its own first, then those of the tools that
+    it answers.
 
-    `content` are the attributes of `recorder.exports.otlp.source`; None: texts are not to be written.
+    `content` are the attributes of `recorder.exports.otlp.source`; None: texts are not to be
+    written.
     """
     return [
         _exchange_span(exported, convention, content),
@@ -78,7 +89,10 @@ def is_streamed(exported: ExportedExchange) -> bool:
 
 
 def first_chunk_ns(exported: ExportedExchange) -> int | None:
-    """Return the time to the first event of a stream. A document, and one of an error above all, has no chunks."""
+    """Return the time to the first event of a stream.
+
+    A document, and one of an error above all, has no chunks.
+    """
     is_document = (_http_status(exported) or 0) >= 400
     return exported.projected.first_event_ns if is_streamed(exported) and not is_document else None
 
@@ -96,8 +110,8 @@ def common_attributes(exported: ExportedExchange) -> dict[str, Value]:
 
 
 def error_type(exported: ExportedExchange) -> str | None:
-    """Return the class of the error that an exchange ended with: the provider's code or type of it, else the status of
-    HTTP, else what happened to the connection. None if it ended well.
+    """Return the class of the error that an exchange ended with: the provider's code or type of it,
+    else the status of HTTP, else what happened to the connection. None if it ended well.
     """
     found, end = exported.projected, exported.end
     status = found.status or (end.status if end else None)
@@ -105,10 +119,18 @@ def error_type(exported: ExportedExchange) -> str | None:
         return None
     http_status = _http_status(exported)
     of_http = str(http_status) if http_status is not None and http_status >= 400 else None
-    return found.error_code or found.error_type or of_http or (status not in _WELL and status) or _UNKNOWN_ERROR
+    return (
+        found.error_code
+        or found.error_type
+        or of_http
+        or (status not in _WELL and status)
+        or _UNKNOWN_ERROR
+    )
 
 
-def _exchange_span(exported: ExportedExchange, convention: Convention, content: Attributes | None) -> Json:
+def _exchange_span(
+    exported: ExportedExchange, convention: Convention, content: Attributes | None
+) -> Json:
     exchange, found, failure = exported.exchange, exported.projected, error_type(exported)
     inference = is_inference(exported)
     own = _inference(exported) if inference else _http(exported)
@@ -141,7 +163,9 @@ def _failed(message: str | None = None) -> Json:
     return {"status": {**said, "code": ERROR}}
 
 
-def _tool_span(exported: ExportedExchange, result: ToolResult, convention: Convention, has_texts: bool) -> Json:
+def _tool_span(
+    exported: ExportedExchange, result: ToolResult, convention: Convention, has_texts: bool
+) -> Json:
     exchange = exported.exchange
     attributes = {
         "gen_ai.operation.name": "execute_tool",
@@ -180,7 +204,10 @@ def _links(exported: ExportedExchange) -> Json:
     links += [(span_id(retry.retried_exchange_id), "retries")] if retry else []
     links += [(_tool_span_id(each), "answers") for each in exported.results]
     trace = trace_id(exported.exchange.session_id)
-    shown = [{"traceId": trace, "spanId": id, "attributes": key_values({"recorder.link": kind})} for id, kind in links]
+    shown = [
+        {"traceId": trace, "spanId": id, "attributes": key_values({"recorder.link": kind})}
+        for id, kind in links
+    ]
     return {"links": shown} if shown else {}
 
 
@@ -202,14 +229,19 @@ def _inference(exported: ExportedExchange) -> dict[str, Value]:
 
 
 def _tokens(found: AnyRow) -> dict[str, Value]:
-    """Return the counts of tokens. A response that was retrieved again has them once: back ends add them up."""
+    """Return the counts of tokens.
+
+    A response that was retrieved again has them once: back ends add them up.
+    """
     return {
         "gen_ai.usage.input_tokens": found.input_tokens,
         "gen_ai.usage.output_tokens": found.output_tokens,
         "gen_ai.usage.cache_read.input_tokens": found.cache_read_input_tokens,
         "gen_ai.usage.cache_creation.input_tokens": found.cache_write_input_tokens,
         "gen_ai.usage.reasoning.output_tokens": found.reasoning_output_tokens,
-        "recorder.usage.partial": True if found.partial and found.input_tokens is not None else None,
+        "recorder.usage.partial": True
+        if found.partial and found.input_tokens is not None
+        else None,
     }
 
 
@@ -220,7 +252,9 @@ def _http(exported: ExportedExchange) -> dict[str, Value]:
 
 
 def _server(upstream: str) -> dict[str, Value]:
-    """Return the address of an API that is known by its name; of the user's own the log has only the name."""
+    """Return the address of an API that is known by its name; of the user's own the log has only
+    the name.
+    """
     if upstream not in KNOWN:
         return {}
     parts = urlsplit(KNOWN[upstream])
@@ -228,7 +262,12 @@ def _server(upstream: str) -> dict[str, Value]:
 
 
 def _recorder(exported: ExportedExchange) -> dict[str, Value]:
-    exchange, found, end, retry = exported.exchange, exported.projected, exported.end, exported.retry
+    exchange, found, end, retry = (
+        exported.exchange,
+        exported.projected,
+        exported.end,
+        exported.retry,
+    )
     return {
         "recorder.session.id": exchange.session_id,
         "recorder.session.name": exported.session.name,
@@ -270,7 +309,10 @@ def _conversation(exported: ExportedExchange) -> str:
 
 
 def _http_status(exported: ExportedExchange) -> int | None:
-    """Return the status of the response. A turn over WebSocket has none: the 101 is that of its connection."""
+    """Return the status of the response.
+
+    A turn over WebSocket has none: the 101 is that of its connection.
+    """
     if exported.exchange.method == WEBSOCKET:
         return None
     return exported.projected.http_status or (exported.end.http_status if exported.end else None)
@@ -300,7 +342,9 @@ TOKENS = Instrument(
     "Number of input and output tokens used.",
     tuple(4.0**power for power in range(14)),  # 1, 4 … 67,108,864
 )
-DURATION = Instrument("gen_ai.client.operation.duration", "s", "GenAI operation duration.", _SECONDS)
+DURATION = Instrument(
+    "gen_ai.client.operation.duration", "s", "GenAI operation duration.", _SECONDS
+)
 FIRST_CHUNK = Instrument(
     "gen_ai.client.operation.time_to_first_chunk",
     "s",
@@ -322,7 +366,11 @@ class _Buckets:
 
     def add(self, value: float) -> None:
         self._counts[bisect_left(self._bounds, value)] += 1
-        self._sum, self._min, self._max = self._sum + value, min(self._min, value), max(self._max, value)
+        self._sum, self._min, self._max = (
+            self._sum + value,
+            min(self._min, value),
+            max(self._max, value),
+        )
 
     def point(self, attributes: Attributes, began_ns: int, ended_ns: int) -> Json:
         return {
@@ -339,7 +387,9 @@ class _Buckets:
 
 
 class Measurements:
-    """The measurements of exchanges, added one by one: memory holds a few hundred bytes for each model and error."""
+    """The measurements of exchanges, added one by one: memory holds a few hundred bytes for each
+    model and error.
+    """
 
     def __init__(self, convention: Convention) -> None:
         self._points: dict[Instrument, dict[Key, _Buckets]] = {
@@ -376,7 +426,10 @@ class Measurements:
 
 
 def _measured(exported: ExportedExchange) -> Iterator[tuple[Instrument, Attributes, float]]:
-    """Yield the measurements of an exchange. What a retrieval took is not a time of a generation."""
+    """Yield the measurements of an exchange.
+
+    What a retrieval took is not a time of a generation.
+    """
     if not is_inference(exported):
         return
     found, common = exported.projected, common_attributes(exported)

@@ -1,20 +1,24 @@
-"""Spans and metrics as OTLP/JSON has them: their ids, and the requests that hold them: bodies of `/v1/traces` and
-`/v1/metrics`, and lines of OTLP files. And the versions of the conventions that they may have, a table. Pure.
+"""Spans and metrics as OTLP/JSON has them: their ids, and the requests that hold them: bodies of
+`/v1/traces` and `/v1/metrics`, and lines of OTLP files. And the versions of the conventions that
+they may have, a table. Pure.
 
-No exporter of OpenTelemetry writes or sends them here: see `docs/opentelemetry.md`, "Pushing to a collector".
+No exporter of OpenTelemetry writes or sends them here: see `docs/opentelemetry.md`, "Pushing to a
+collector".
 
-Source: opentelemetry-proto, docs/specification.md, "JSON Protobuf Encoding": ids are hexadecimal, 64-bit integers are
-strings, enums are numbers, names are in lowerCamelCase. A member with the default value of its type is left out, as in
-the binary form.
+Source: opentelemetry-proto, docs/specification.md, "JSON Protobuf Encoding": ids are hexadecimal,
+64-bit integers are strings, enums are numbers, names are in lowerCamelCase. A member with the
+default value of its type is left out, as in the binary form.
 
 Ids follow from those of the log, so whoever exports an exchange again writes the same ones:
 
 * The trace id is the session's id, a UUIDv7: 16 bytes that are never all zero.
-* A span id is the beginning of SHA-256 over the exchange's id, the kind of the span, and for a tool its call.
+* A span id is the beginning of SHA-256 over the exchange's id, the kind of the span, and for a tool
+  its call.
 
-Of the OpenTelemetry conventions for generative AI, the mapping uses the names of the newest version. An older version
-lists the names that it does not have: these are left out. Source: open-telemetry/semantic-conventions, docs/gen-ai;
-1.41 is the last release with them, later ones refer to a repository that has released nothing yet.
+Of the OpenTelemetry conventions for generative AI, the mapping uses the names of the newest
+version. An older version lists the names that it does not have: these are left out. Source:
+open-telemetry/semantic-conventions, docs/gen-ai; 1.41 is the last release with them, later ones
+refer to a repository that has released nothing yet.
 """
 
 from __future__ import annotations
@@ -42,7 +46,11 @@ DELTA = 1  # of the temporalities of a metric: its points do not include earlier
 
 def key_values(attributes: Attributes) -> list[Json]:
     """Return attributes as OTLP has them, without those of the value None."""
-    return [{"key": name, "value": _any_value(value)} for name, value in attributes.items() if value is not None]
+    return [
+        {"key": name, "value": _any_value(value)}
+        for name, value in attributes.items()
+        if value is not None
+    ]
 
 
 def _any_value(value: str | bool | int | float | tuple[str, ...]) -> Json:
@@ -65,7 +73,8 @@ def trace_id(session_id: str) -> str:
 
 
 def span_id(exchange_id: str, of: str = "exchange") -> str:
-    """Return the 8 bytes of a span of an exchange, as hexadecimal digits: its own, or `of` one of its tools.
+    """Return the 8 bytes of a span of an exchange, as hexadecimal digits: its own, or `of` one of
+    its tools.
 
     All zero means "no span" in OTLP, so the next bytes of the digest are taken then.
     """
@@ -75,8 +84,9 @@ def span_id(exchange_id: str, of: str = "exchange") -> str:
 
 
 RESOURCE = {"attributes": key_values({"service.name": "recorder"})}
-"""The resource of all spans and metrics. The client that made a call is an attribute of its span: a back end that
-corrects the clocks of services against each other would move spans of a trace with several."""
+"""The resource of all spans and metrics. The client that made a call is an attribute of its span: a
+back end that corrects the clocks of services against each other would move spans of a trace with
+several."""
 
 
 def trace_request(spans: Sequence[Json], schema_url: str) -> bytes:
@@ -90,8 +100,14 @@ def metrics_request(metrics: Sequence[Json], schema_url: str) -> bytes:
 
 
 def _request(of_resource: str, of_scope: str, written: Json, schema_url: str) -> bytes:
-    scope = {"scope": {"name": "recorder", "version": __version__}, **written, "schemaUrl": schema_url}
-    return msgspec.json.encode({of_resource: [{"resource": RESOURCE, of_scope: [scope], "schemaUrl": schema_url}]})
+    scope = {
+        "scope": {"name": "recorder", "version": __version__},
+        **written,
+        "schemaUrl": schema_url,
+    }
+    return msgspec.json.encode(
+        {of_resource: [{"resource": RESOURCE, of_scope: [scope], "schemaUrl": schema_url}]}
+    )
 
 
 # -- the versions of the conventions
@@ -101,7 +117,8 @@ class Convention(msgspec.Struct, frozen=True):
     """A version of the conventions."""
 
     version: str
-    absent: frozenset[str] = frozenset()  # names of attributes and metrics of the newest that it does not have
+    # names of attributes and metrics of the newest that it does not have
+    absent: frozenset[str] = frozenset()
 
     @property
     def schema_url(self) -> str:
@@ -137,8 +154,13 @@ NEWEST = next(iter(CONVENTIONS))
 
 
 def convention_of(version: str | None = None) -> Convention:
-    """Return the convention of a version, or the newest. Raises `UsageError` with the versions that there are."""
+    """Return the convention of a version, or the newest.
+
+    Raises `UsageError` with the versions that there are.
+    """
     found = CONVENTIONS.get(version or NEWEST)
     if found is None:
-        raise UsageError(f"There is no convention {version!r} here: give one of {', '.join(CONVENTIONS)}.")
+        raise UsageError(
+            f"There is no convention {version!r} here: give one of {', '.join(CONVENTIONS)}."
+        )
     return found

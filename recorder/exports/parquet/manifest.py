@@ -1,14 +1,19 @@
-"""`manifest.json` of an export: the digest of each file, and the last hash of each exchange that the files are of.
+"""`manifest.json` of an export: the digest of each file, and the last hash of each exchange that
+the files are of.
 
 Rules of this file:
 
-* The last hash proves all events of an exchange, and the export holds what these events gave. So an export is covered
-  by the log's own proof: `recorder verify --against DIR` compares the hashes, and the digests of the files.
-* It names every file that belongs to the export. It is written last: after a crash between the files and the manifest
-  some files are not those of the manifest, and the next export writes them again.
-* A log that has grown since is not a finding. An exchange that the export has and the log has not is one, unless its
-  session was purged: then the export holds what was to be deleted, and a sentence says so.
-* It takes 110 bytes for an exchange, and is read whole: 11 MB for 10^5 exchanges, of some 10^7 events.
+* The last hash proves all events of an exchange, and the export holds what these events gave. So an
+  export is covered by the log's own proof: `recorder verify --against DIR` compares the hashes, and
+  the digests of the files.
+* It names every file that belongs to the export. It is written last: after a crash between the
+  files and the manifest some files are not those of the manifest, and the next export writes them
+  again.
+* A log that has grown since is not a finding. An exchange that the export has and the log has not
+  is one, unless its session was purged: then the export holds what was to be deleted, and a
+  sentence says so.
+* It takes 110 bytes for an exchange, and is read whole: 11 MB for 10^5 exchanges, of some 10^7
+  events.
 """
 
 from __future__ import annotations
@@ -35,7 +40,9 @@ Digests = dict[str, str]
 
 
 class ExportedDay(msgspec.Struct, frozen=True):
-    """A day of UTC: its files, and the last hash of each exchange that began on it; none of one that was open."""
+    """A day of UTC: its files, and the last hash of each exchange that began on it; none of one
+    that was open.
+    """
 
     is_complete: bool
     """The day was over, and each of its exchanges had ended."""
@@ -85,13 +92,18 @@ def read_manifest(folder: Path) -> ParquetManifest:
     except OSError as error:
         raise refused(path, error) from error
     except msgspec.MsgspecError as error:
-        raise UsageError(f"{path} is not a manifest of `recorder export --format parquet`: {error}.") from error
+        raise UsageError(
+            f"{path} is not a manifest of `recorder export --format parquet`: {error}."
+        ) from error
 
 
 def write_manifest(folder: Path, manifest: ParquetManifest) -> None:
-    """Write a manifest under another name, then rename it: a reader finds the old or the new one, whole."""
+    """Write a manifest under another name, then rename it: a reader finds the old or the new one,
+    whole.
+    """
     temporary = folder / f".{NAME}"
-    temporary.unlink(missing_ok=True)  # of an export that broke off, or a link, which would be written through
+    # of an export that broke off, or a link, which would be written through
+    temporary.unlink(missing_ok=True)
     with temporary.open("xb") as file:
         file.write(msgspec.json.format(msgspec.json.encode(manifest), indent=1) + b"\n")
     os.replace(temporary, folder / NAME)
@@ -131,20 +143,32 @@ class ExportedFolder:
             yield f"{folder / name} is not in the manifest: it was added, or an export broke off"
 
     def compare(self, verified: SessionReport) -> None:
-        """Add findings to the report of a session: exchanges that differ from the export, or are missing in the log."""
+        """Add findings to the report of a session: exchanges that differ from the export, or are
+        missing in the log.
+        """
         exported = self.sessions.get(verified.session_id, {})
         if verified.archived is not None:
             return  # its archive has it, and is compared where it is attached
         if verified.purged:
             self._purged += bool(exported)
             return
-        there = {*verified.heads, *verified.open, *(found.exchange_id for found in verified.findings)}
+        there = {
+            *verified.heads,
+            *verified.open,
+            *(found.exchange_id for found in verified.findings),
+        }
         for exchange_id, last in sorted(exported.items()):
             head = verified.heads.get(exchange_id)
             if exchange_id not in there:
-                verified.find(exchange_id, _CHECK, "the export has it, and the log does not: it was removed")
+                verified.find(
+                    exchange_id, _CHECK, "the export has it, and the log does not: it was removed"
+                )
             elif last is not None and head is not None and head.hex() != last:
-                verified.find(exchange_id, _CHECK, "its last hash is not that of the export: one of them was changed")
+                verified.find(
+                    exchange_id,
+                    _CHECK,
+                    "its last hash is not that of the export: one of them was changed",
+                )
         if self._manifest.session_id in (None, verified.session_id):
             self._new += sum(exported.get(exchange_id) is None for exchange_id in verified.heads)
 

@@ -1,4 +1,5 @@
-"""The work of an agent in the formats of benchmarks: mooncake for load on servers, ATIF for trajectories.
+"""The work of an agent in the formats of benchmarks: mooncake for load on servers, ATIF for
+trajectories.
 
     turns       requests with their answers, and which of them goes on with which
     mooncake    lengths, gaps and shared prefixes, for AIPerf and Dynamo

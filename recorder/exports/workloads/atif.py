@@ -1,11 +1,13 @@
-"""A session as trajectories of ATIF, Harbor's Agent Trajectory Interchange Format: a JSON object for each agent.
+"""A session as trajectories of ATIF, Harbor's Agent Trajectory Interchange Format: a JSON object
+for each agent.
 
 Rules of this file:
 
-* A thread of the session is a trajectory. Those of sub-agents are embedded in that of the agent which began them, and
-  the result of the call which began one refers to it.
-* An exchange is one step of the agent, with the results of its calls as its observation. Before it stand the messages
-  of others that are new in its request. Steps of an agent before the first exchange are copied context.
+* A thread of the session is a trajectory. Those of sub-agents are embedded in that of the agent
+  which began them, and the result of the call which began one refers to it.
+* An exchange is one step of the agent, with the results of its calls as its observation. Before it
+  stand the messages of others that are new in its request. Steps of an agent before the first
+  exchange are copied context.
 * Texts are those of the log. What has no place in a trajectory is counted by what it is.
 """
 
@@ -38,7 +40,9 @@ _CONVERSED = (None, "turn", "subagent")  # what an exchange is for, if it is of 
 _UNKNOWN = "unknown"
 _PICTURES, _ALTERNATIVES = "pictures", "alternative answers"
 _MEDIA = ("audio", "videos", "files", "search results", "images without bytes")
-"""The losses of chat messages that are losses here, too: reasoning and tools of the provider are in a trajectory."""
+"""The losses of chat messages that are losses here, too: reasoning and tools of the provider are in
+a trajectory.
+"""
 
 
 class AtifExport:
@@ -51,18 +55,24 @@ class AtifExport:
     async def lines(self) -> AsyncIterator[bytes]:
         """Yield a trajectory a line, mostly one. Raises `NotFoundError` if no agent answered."""
         known = await load_answered(self._log, self._session, self._chosen)
-        requests = [each for each in known.requests if each.row.purpose in _CONVERSED and each.answer.items]
+        requests = [
+            each for each in known.requests if each.row.purpose in _CONVERSED and each.answer.items
+        ]
         known.left_out["of no conversation"] += len(known.requests) - len(requests)
         self._remarks += known.remarks()
         if not requests:
             reasons = "".join(f" {each}" for each in self._remarks)
-            raise NotFoundError(f"No agent answered in session {safe_text(self._session.name)}.{reasons}")
+            raise NotFoundError(
+                f"No agent answered in session {safe_text(self._session.name)}.{reasons}"
+            )
         trajectories = [Trajectory(each, self._session) for each in _threads(requests)]
         agents = _nested(trajectories)
         for agent in agents:
             yield as_json(agent.document()).encode() + b"\n"
         if len(agents) > 1:
-            self._remarks.append(f"{counted(len(agents), 'agent')} without a common beginning: a trajectory a line.")
+            self._remarks.append(
+                f"{counted(len(agents), 'agent')} without a common beginning: a trajectory a line."
+            )
         losses = sum((each.losses for each in trajectories), Counter[str]())
         if losses:
             lost = ", ".join(f"{noun} ({count:,})" for noun, count in losses.most_common())
@@ -74,7 +84,9 @@ class AtifExport:
 
 
 def _threads(requests: Sequence[AnsweredRequest]) -> list[list[AnsweredRequest]]:
-    """Return the requests of each agent: of a thread of the client, or of a conversation where it names none."""
+    """Return the requests of each agent: of a thread of the client, or of a conversation where it
+    names none.
+    """
     threads: dict[str, list[AnsweredRequest]] = {}
     for number, conversation in enumerate(conversations(requests), 1):
         name = conversation[0].exchange.thread_id or f"{number}"
@@ -86,7 +98,10 @@ def _nested(trajectories: Sequence[Trajectory]) -> list[Trajectory]:
     """Embed the trajectories of sub-agents where they were begun, and return the others."""
     agents: list[Trajectory] = []
     for trajectory in trajectories:
-        caller = next((each for each in trajectories if each is not trajectory and each.refer_to(trajectory)), None)
+        caller = next(
+            (each for each in trajectories if each is not trajectory and each.refer_to(trajectory)),
+            None,
+        )
         if caller is None and trajectory.is_subagent and agents:
             caller = agents[0]
         if caller is None:
@@ -125,7 +140,9 @@ class Trajectory:
     # -- what an exchange adds
 
     def _ask(self, request: AnsweredRequest, chat: ChatConversation) -> None:
-        """Add the messages that are new in a request: in a later one those after the last answer that it repeats."""
+        """Add the messages that are new in a request: in a later one those after the last answer
+        that it repeats.
+        """
         self._tools = chat.tools or self._tools
         self.losses |= Counter({noun: chat.losses[noun] for noun in _MEDIA if chat.losses[noun]})
         messages = chat.messages
@@ -189,7 +206,10 @@ class Trajectory:
         usd = None if cost is None or cost.usd is None else Decimal(cost.usd)
         if usd is not None:
             self._cost_usd = usd + (self._cost_usd or 0)
-        details = {name: getattr(usage, name) for name in ("reasoning_output_tokens", "cache_write_input_tokens")}
+        details = {
+            name: getattr(usage, name)
+            for name in ("reasoning_output_tokens", "cache_write_input_tokens")
+        }
         metrics = _known(
             prompt_tokens=usage.input_tokens,
             completion_tokens=usage.output_tokens,
@@ -200,7 +220,10 @@ class Trajectory:
         return metrics or None
 
     def _text_of(self, content: Any) -> str:
-        """Return the text of a chat message. Trajectories refer to pictures by a file, and there is none."""
+        """Return the text of a chat message.
+
+        Trajectories refer to pictures by a file, and there is none.
+        """
         if not isinstance(content, list):
             return content or ""
         texts = [part["text"] for part in content if part["type"] == "text"]
@@ -218,7 +241,8 @@ class Trajectory:
     # -- sub-agents
 
     def refer_to(self, other: Trajectory) -> bool:
-        """Refer to the trajectory of a sub-agent from the call that began it; return whether there is one.
+        """Refer to the trajectory of a sub-agent from the call that began it; return whether there
+        is one.
 
         Its task is in the arguments, or the result names its thread.
         """
@@ -248,7 +272,9 @@ class Trajectory:
         agent = _known(
             name=exchange.client or _UNKNOWN,
             version=exchange.client_version or _UNKNOWN,
-            model_name=next((step["model_name"] for step in self._steps if "model_name" in step), None),
+            model_name=next(
+                (step["model_name"] for step in self._steps if "model_name" in step), None
+            ),
             tool_definitions=self._tools or None,
         )
         return _known(

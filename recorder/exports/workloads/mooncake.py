@@ -1,19 +1,21 @@
-"""A session as a trace of Mooncake: a line a request, with its lengths in tokens, its gap and its prefix in blocks.
+"""A session as a trace of Mooncake: a line a request, with its lengths in tokens, its gap and its
+prefix in blocks.
 
     {"session_id": "run", "timestamp": 0, "input_length": 6955, "output_length": 52, "hash_ids": [0, 1, 2, …]}
     {"session_id": "run", "delay": 2134.5, "input_length": 613, "output_length": 20, "hash_ids": [14, 15]}
 
 Rules of this file:
 
-* Lengths are what the provider reported. Only the input, without which no reader takes a line, is estimated where it
-  is missing, and that is said.
-* A conversation is a `session_id`. Its first line has a time, the others the gap since the answer before: who reads
-  both goes by the time (AIPerf), and then a slow server has no gaps.
-* AIPerf puts the turns of a `session_id` together itself: a line has what its turn adds. Readers that take each line
-  by itself (Dynamo, `aiperf analyze-trace`) get whole prompts.
-* An id is that of a block with all before it: requests share the ids of the blocks that their prompts both begin with.
-  One number of bytes a token counts for the whole file; else equal beginnings would be cut at other places. What it
-  leaves over or lacks of a reported length is at the end, in blocks that no other prompt has.
+* Lengths are what the provider reported. Only the input, without which no reader takes a line, is
+  estimated where it is missing, and that is said.
+* A conversation is a `session_id`. Its first line has a time, the others the gap since the answer
+  before: who reads both goes by the time (AIPerf), and then a slow server has no gaps.
+* AIPerf puts the turns of a `session_id` together itself: a line has what its turn adds. Readers
+  that take each line by itself (Dynamo, `aiperf analyze-trace`) get whole prompts.
+* An id is that of a block with all before it: requests share the ids of the blocks that their
+  prompts both begin with. One number of bytes a token counts for the whole file; else equal
+  beginnings would be cut at other places. What it leaves over or lacks of a reported length is at
+  the end, in blocks that no other prompt has.
 """
 
 from __future__ import annotations
@@ -25,7 +27,12 @@ from itertools import count
 from typing import Any, NamedTuple
 
 from recorder.errors import NotFoundError
-from recorder.exports.workloads.turns import AnsweredRequest, conversations, load_answered, weight_of
+from recorder.exports.workloads.turns import (
+    AnsweredRequest,
+    conversations,
+    load_answered,
+    weight_of,
+)
 from recorder.model.events import TRANSCRIPT, Session
 from recorder.model.text import counted, safe_text
 from recorder.recordings.selection import Numbered
@@ -37,7 +44,9 @@ BLOCK_TOKENS = 512
 """The tokens of a block in Mooncake's own traces, and the default of AIPerf and of its analysis."""
 
 TOKEN_BYTES = 4.0
-"""Bytes a token where no provider reported any length: English text, by the tokenizers of all of them."""
+"""Bytes a token where no provider reported any length: English text, by the tokenizers of all of
+them.
+"""
 
 _MS = 1_000_000
 
@@ -50,11 +59,17 @@ class TraceForm(NamedTuple):
 
 
 BlockKey = tuple[bytes, int]
-"""The digest of all up to the end of a block; of a block after the end of a prompt, how many are before it there."""
+"""The digest of all up to the end of a block; of a block after the end of a prompt, how many are
+before it there.
+"""
 
 
-def block_keys(segments: Sequence[PromptSegment], tokens: int, block_tokens: int, token_bytes: float) -> list[BlockKey]:
-    """Return the keys of the blocks of a prompt: as many as its tokens fill, the last one perhaps in part."""
+def block_keys(
+    segments: Sequence[PromptSegment], tokens: int, block_tokens: int, token_bytes: float
+) -> list[BlockKey]:
+    """Return the keys of the blocks of a prompt: as many as its tokens fill, the last one perhaps
+    in part.
+    """
     wanted = _blocks(tokens, block_tokens)
     *full, whole = _digests(segments, block_tokens * token_bytes)
     keys = [(digest, 0) for digest in full]
@@ -67,7 +82,9 @@ def _blocks(tokens: int, block_tokens: int) -> int:
 
 
 def _digests(segments: Sequence[PromptSegment], block_bytes: float) -> Iterator[bytes]:
-    """Yield a digest at the end of each full block, of all up to there, and last that of the whole prompt."""
+    """Yield a digest at the end of each full block, of all up to there, and last that of the whole
+    prompt.
+    """
     digest, at, ends = sha256(), 0, count(1)
     end = next(ends) * block_bytes
     for segment in segments:
@@ -95,21 +112,32 @@ class _Turn(NamedTuple):
 class MooncakeExport:
     """The lines of a session, and afterwards remarks about them."""
 
-    def __init__(self, log: LogReader, session: Session, chosen: Sequence[Numbered], form: TraceForm) -> None:
+    def __init__(
+        self, log: LogReader, session: Session, chosen: Sequence[Numbered], form: TraceForm
+    ) -> None:
         self._log, self._session, self._chosen, self._form = log, session, chosen, form
         self._remarks: list[str] = []
         self._estimated, self._without_output = 0, 0
         self._token_bytes = TOKEN_BYTES
 
     async def lines(self) -> AsyncIterator[bytes]:
-        """Yield a line for each request that a model answered. Raises `NotFoundError` if there is none."""
+        """Yield a line for each request that a model answered.
+
+        Raises `NotFoundError` if there is none.
+        """
         known = await load_answered(self._log, self._session, self._chosen)
-        sized = [each for each in known.requests if each.answer.usage.input_tokens is not None or each.outline]
+        sized = [
+            each
+            for each in known.requests
+            if each.answer.usage.input_tokens is not None or each.outline
+        ]
         known.left_out["without usage and request"] += len(known.requests) - len(sized)
         self._remarks += known.remarks()
         if not sized:
             reasons = "".join(f" {each}" for each in self._remarks)
-            raise NotFoundError(f"No model answered in session {safe_text(self._session.name)}.{reasons}")
+            raise NotFoundError(
+                f"No model answered in session {safe_text(self._session.name)}.{reasons}"
+            )
         self._token_bytes = _token_bytes(sized)
         keys: dict[int, list[BlockKey]] = {}  # by the number of the exchange
         ids: dict[BlockKey, int] = {}
@@ -151,12 +179,18 @@ class MooncakeExport:
         length = self._input_tokens(turn.request)
         self._estimated += usage.input_tokens is None
         if turn.before is not None and not self._form.whole_prompts:
-            length = max(1, length - self._input_tokens(turn.before) - _repeated_tokens(turn.before))
+            length = max(
+                1, length - self._input_tokens(turn.before) - _repeated_tokens(turn.before)
+            )
             before = frozenset(keys[turn.before.number])
             new = [key for key in own if key not in before]
             own = new[-_blocks(length, self._form.block_tokens) :]
         time = "delay" if turn.before else "timestamp"
-        line: dict[str, Any] = {"session_id": turn.session_id, time: waited_ms, "input_length": length}
+        line: dict[str, Any] = {
+            "session_id": turn.session_id,
+            time: waited_ms,
+            "input_length": length,
+        }
         if usage.output_tokens:
             line["output_length"] = usage.output_tokens
         else:
@@ -176,13 +210,17 @@ def _token_bytes(requests: Sequence[AnsweredRequest]) -> float:
 
 
 def _repeated_tokens(request: AnsweredRequest) -> int:
-    """Return the tokens of an answer that the next prompt repeats: few clients send reasoning again."""
+    """Return the tokens of an answer that the next prompt repeats: few clients send reasoning
+    again.
+    """
     usage = request.answer.usage
     return (usage.output_tokens or 0) - (usage.reasoning_output_tokens or 0)
 
 
 def _turns(requests: Sequence[AnsweredRequest], session_name: str) -> list[_Turn]:
-    """Return requests in order, each with its conversation: the name of its thread, numbered from the second on."""
+    """Return requests in order, each with its conversation: the name of its thread, numbered from
+    the second on.
+    """
     names = Counter[str]()
     turns = []
     for conversation in conversations(requests):

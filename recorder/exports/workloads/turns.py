@@ -2,8 +2,9 @@
 
 Rules of this file:
 
-* A request goes on with an earlier one of the same thread and purpose if that was over when it began, and if it begins
-  with all of its prompt but for the last message, which clients change (reminders), and says more.
+* A request goes on with an earlier one of the same thread and purpose if that was over when it
+  began, and if it begins with all of its prompt but for the last message, which clients change
+  (reminders), and says more.
 * What has no answer by a model is counted by its reason, not left out in silence.
 """
 
@@ -44,7 +45,9 @@ class PromptOutline(NamedTuple):
 
 
 class AnsweredRequest(NamedTuple):
-    """A request, and the answer of a model; of a background response that is what was retrieved last."""
+    """A request, and the answer of a model; of a background response that is what was retrieved
+    last.
+    """
 
     number: int
     row: ExchangeRow
@@ -77,7 +80,9 @@ class AnsweredRequest(NamedTuple):
 
 
 class AnsweredRequests(NamedTuple):
-    """The answered requests of a session in order, and by reason how many exchanges are not among them."""
+    """The answered requests of a session in order, and by reason how many exchanges are not among
+    them.
+    """
 
     requests: Sequence[AnsweredRequest]
     left_out: Counter[str]
@@ -85,7 +90,9 @@ class AnsweredRequests(NamedTuple):
     def remarks(self) -> Iterator[str]:
         """Yield sentences about what is missing."""
         if self.left_out.total():
-            reasons = ", ".join(f"{reason} ({count:,})" for reason, count in self.left_out.items() if count)
+            reasons = ", ".join(
+                f"{reason} ({count:,})" for reason, count in self.left_out.items() if count
+            )
             yield f"{counted(self.left_out.total(), 'exchange')} left out: {reasons}."
         for each in self.requests:
             if each.asked is not None and not each.asked[1].is_complete:
@@ -93,14 +100,19 @@ class AnsweredRequests(NamedTuple):
                 yield f"The prompt of exchange {each.number} is not whole: {reason}."
 
 
-async def load_answered(log: LogReader, session: Session, chosen: Sequence[Numbered]) -> AnsweredRequests:
+async def load_answered(
+    log: LogReader, session: Session, chosen: Sequence[Numbered]
+) -> AnsweredRequests:
     """Return the answered requests among some exchanges of a session.
 
     Raises `RecorderError` if they are too large together.
     """
     _, everything = await select_exchanges(log, session.session_id, None)
     snapshot = await take_snapshot(log, session, everything, chosen, Cutoff())
-    asked = {each.exchange.exchange_id: (each, request) for each, request in await load_requests(log, session, chosen)}
+    asked = {
+        each.exchange.exchange_id: (each, request)
+        for each, request in await load_requests(log, session, chosen)
+    }
     states = [each for each in snapshot.exchanges if isinstance(each, ExchangeState)]
     by_number = {state.number: state for state in states}
     left_out = Counter({"that cannot be read": len(snapshot.unfoldable)})
@@ -116,7 +128,9 @@ async def load_answered(log: LogReader, session: Session, chosen: Sequence[Numbe
             continue
         request = asked.get(state.exchange.exchange_id)
         prompt = None if request is None else _prompt(*request)
-        outline = None if prompt is None or request is None else _outline(request[0].exchange, prompt)
+        outline = (
+            None if prompt is None or request is None else _outline(request[0].exchange, prompt)
+        )
         found.append(AnsweredRequest(state.number, state.row, answer, request, outline))
     return AnsweredRequests(found, left_out)
 
@@ -153,7 +167,9 @@ def _outline(exchange: Exchange, prompt: Prompt) -> PromptOutline | None:
 
 
 def weight_of(segment: PromptSegment) -> int:
-    """Return the bytes that a segment counts for: a picture weighs less than it has, a parameter nothing."""
+    """Return the bytes that a segment counts for: a picture weighs less than it has, a parameter
+    nothing.
+    """
     is_text = len(segment.content) == segment.size_bytes
     return len(segment.compared) if is_text else segment.size_bytes
 
@@ -174,5 +190,8 @@ def _goes_on(request: AnsweredRequest, last: AnsweredRequest) -> bool:
     one, other = request.outline, last.outline
     if one is None or other is None or last.ended_ns > request.started_ns:
         return False
-    is_of_thread = (request.exchange.thread_id, request.row.purpose) == (last.exchange.thread_id, last.row.purpose)
+    is_of_thread = (request.exchange.thread_id, request.row.purpose) == (
+        last.exchange.thread_id,
+        last.row.purpose,
+    )
     return is_of_thread and one.goes_on_with(other)

@@ -1,4 +1,5 @@
-"""The SQL views: recordings as tables for users. All of them are in `contract`; here nothing is loaded.
+"""The SQL views: recordings as tables for users. All of them are in `contract`; here nothing is
+loaded.
 
 Must not know: the database. It has texts of SQL only.
 """

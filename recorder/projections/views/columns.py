@@ -1,6 +1,7 @@
 """The meaning of the columns of the views that their names do not make clear.
 
-A name means the same in every view; the key `view.column` has the meaning of a column that differs in one view.
+A name means the same in every view; the key `view.column` has the meaning of a column that differs
+in one view.
 """
 
 from __future__ import annotations
@@ -57,7 +58,12 @@ MEANINGS: Mapping[str, str] = {
     "method": "of HTTP, or `WEBSOCKET` of a request on a WebSocket connection",
     "target": "path and query, secrets redacted",
     **dict.fromkeys(
-        ("messages.thread_id", "reasoning.thread_id", "tool_calls.thread_id", "other_items.thread_id"),
+        (
+            "messages.thread_id",
+            "reasoning.thread_id",
+            "tool_calls.thread_id",
+            "other_items.thread_id",
+        ),
         "id of the sub-agent that it is of, in a stream of a hosted agent",
     ),
     "thread_id": "the client's id of the thread",
@@ -230,7 +236,12 @@ MEANINGS: Mapping[str, str] = {
     "wasted_ns": "duration of the attempt before",
     **{
         f"wasted_{name}": f"`{name}` of the attempt before"
-        for name in ("input_tokens", "cache_read_input_tokens", "cache_write_input_tokens", "output_tokens")
+        for name in (
+            "input_tokens",
+            "cache_read_input_tokens",
+            "cache_write_input_tokens",
+            "output_tokens",
+        )
     },
     "wasted_reasoning_output_tokens": "`reasoning_output_tokens` of the attempt before",
     "wasted_total_tokens": "`total_tokens` of the attempt before; `NULL` if it reported none",
@@ -288,4 +299,9 @@ def meaning(view: str, column: str) -> str:
 def described(view: View, engine: str) -> dict[str, Any]:
     """Return a view with the meaning of its columns, and the example for its engine."""
     columns = [{"name": name, "meaning": meaning(view.name, name)} for name in view.columns]
-    return {"view": view.name, "row": view.row, "columns": columns, "example": written(view.example, engine)}
+    return {
+        "view": view.name,
+        "row": view.row,
+        "columns": columns,
+        "example": written(view.example, engine),
+    }

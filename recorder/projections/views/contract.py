@@ -1,23 +1,28 @@
-"""The SQL views: recordings as tables for users. Their names and columns are a contract; `docs/sql.md` is its text.
+"""The SQL views: recordings as tables for users. Their names and columns are a contract;
+`docs/sql.md` is its text.
 
 Must not know: the database. It has texts of SQL only.
 
 Rules of this file:
 
-* Data only: for each view the meaning of a row, the sources of its columns, and a query that shows its use.
+* Data only: for each view the meaning of a row, the sources of its columns, and a query that shows
+  its use.
 * The meaning of a column is in `recorder.projections.views.columns`.
 * The table of a projection changes with its version; a view keeps its name and its columns.
-* A column is added at the end of its view: a server replaces a view where it stands, and takes new columns only there.
-* A log has the views of the recorder that made or upgraded it. A released view changes with a revision that calls
-  `recreate`, and has none of its text.
-* A response may be retrieved again, as a whole or from where a stream was cut. Of the exchanges with one response the
-  one that has most of it supersedes the others (`recorder.projections.exchanges`): items, tokens and all sums leave
-  them out, or they would count twice.
-* SQLite and DuckDB have the same text where that is possible: DuckDB reads a file with our views as its own. So there
-  is no subquery in the condition of a `LEFT JOIN`, no division with a remainder, no function that only one of them has.
-* A percentile is the smallest value that at least so many percent of the values do not exceed (nearest rank): it is a
-  value that was measured, and SQLite has no function for percentiles. Ranks are of rows that have the value, by a
-  window for each measure.
+* A column is added at the end of its view: a server replaces a view where it stands, and takes new
+  columns only there.
+* A log has the views of the recorder that made or upgraded it. A released view changes with a
+  revision that calls `recreate`, and has none of its text.
+* A response may be retrieved again, as a whole or from where a stream was cut. Of the exchanges
+  with one response the one that has most of it supersedes the others
+  (`recorder.projections.exchanges`): items, tokens and all sums leave them out, or they would count
+  twice.
+* SQLite and DuckDB have the same text where that is possible: DuckDB reads a file with our views as
+  its own. So there is no subquery in the condition of a `LEFT JOIN`, no division with a remainder,
+  no function that only one of them has.
+* A percentile is the smallest value that at least so many percent of the values do not exceed
+  (nearest rank): it is a value that was measured, and SQLite has no function for percentiles. Ranks
+  are of rows that have the value, by a window for each measure.
 """
 
 from __future__ import annotations
@@ -65,7 +70,9 @@ PERCENTS = (50, 90, 99)
 
 
 def nearest_rank(percent: int, value: str, rank: str, count: str) -> str:
-    """Return the aggregate that is a percentile, of rows with a value, its rank and the count of values."""
+    """Return the aggregate that is a percentile, of rows with a value, its rank and the count of
+    values.
+    """
     return f"min(CASE WHEN {rank} * 100 >= {count} * {percent} THEN {value} END)"
 
 
@@ -78,8 +85,8 @@ COUNTS = {"exchanges": "count(*)", "measured": "count(ttft_ns)"}
 
 
 def _ranked(key: str, value: str) -> str:
-    """Return the answers among the rows of `latency`, with their ranks and the counts of values, among those of one
-    origin and key.
+    """Return the answers among the rows of `latency`, with their ranks and the counts of values,
+    among those of one origin and key.
     """
     group = f"origin, {key}"
     windows = ",\n        ".join(
@@ -99,7 +106,8 @@ _SUMS = ",\n    ".join(f"{each} AS {name}" for name, each in {**COUNTS, **PERCEN
 def _of_days(day: str) -> str:
     """Return the percentiles of each day since 1970 (UTC)."""
     return (
-        f"(SELECT origin, days,\n    {_SUMS}\nFROM {_ranked('days', f'{day} AS days')} AS r GROUP BY origin, days) AS u"
+        f"(SELECT origin, days,\n    {_SUMS}\nFROM {_ranked('days', f'{day} AS days')} AS r "
+        f"GROUP BY origin, days) AS u"
     )
 
 
@@ -120,7 +128,10 @@ FROM latency_by_model WHERE origin = 'live' ORDER BY ttft_p99_ns DESC;""",
             "origin": "origin",
             **{name: name for name in (*COUNTS, *PERCENTILES)},
         },
-        Either(f"FROM ({dated(_of_days(DAY))}) AS dates", f"FROM {_of_days('started_ns / 86400000000000')}"),
+        Either(
+            f"FROM ({dated(_of_days(DAY))}) AS dates",
+            f"FROM {_of_days('started_ns / 86400000000000')}",
+        ),
         """SELECT day, exchanges, ttft_p50_ns / 1e9 AS ttft_s, silence_p99_ns / 1e9 AS silence_s
 FROM latency_by_day WHERE origin = 'live' ORDER BY day;""",
     ),
@@ -129,14 +140,16 @@ FROM latency_by_day WHERE origin = 'live' ORDER BY day;""",
 
 __all__ = ["VIEWS", "View", "written"]
 
-# By the index, event by event; DuckDB has no index, and would compare each event with all of its exchange.
+# By the index, event by event; DuckDB has no index, and would compare each event with all of its
+# exchange.
 _GAP = f"""e.t_ns - (SELECT earlier.t_ns FROM events AS earlier WHERE {same_exchange("earlier", "e")}
         AND earlier.pos < e.pos AND earlier.kind = 'frame' ORDER BY earlier.pos DESC LIMIT 1)"""
 
 _ASKED_FIRST = f"""(SELECT p.user_text {FOLDED} WHERE x.session_id = s.session_id
         AND p.user_text IS NOT NULL ORDER BY CASE WHEN {IS_TURNS} THEN 0 ELSE 1 END, x.started_ns, x.exchange_id
         LIMIT 1)"""
-# For a recording without requests, such as an imported stream. It is cut before it is made one line: a text is long.
+# For a recording without requests, such as an imported stream. It is cut before it is made one
+# line: a text is long.
 _ANSWERED_FIRST = f"""(SELECT trim(replace(substr(i.text, 1, 200), '\n', ' ')) FROM {TABLES["items"]} AS i
         WHERE i.session_id = s.session_id AND i.kind = 'message' AND i.text <> ''
         ORDER BY i.exchange_id, i.item LIMIT 1)"""
@@ -163,7 +176,8 @@ VIEWS = (
         {
             **ids("i"),
             **of(
-                "i", "item output_index item_id status summary summary_text text encrypted began_ns ended_ns thread_id"
+                "i",
+                "item output_index item_id status summary summary_text text encrypted began_ns ended_ns thread_id",
             ),
         },
         f"{ITEMS} WHERE i.kind = 'reasoning' AND {NOT_SUPERSEDED}",
@@ -176,7 +190,9 @@ FROM reasoning ORDER BY took_s DESC LIMIT 10;""",
         {
             **ids("i"),
             "session_name": "i.session_name",
-            **of("i", "item output_index item_id type name call_id arguments arguments_json status"),
+            **of(
+                "i", "item output_index item_id type name call_id arguments arguments_json status"
+            ),
             "output": "coalesce(i.output, r.output)",
             "failed": "coalesce(i.failed, r.failed)",
             "output_exchange_id": "r.exchange_id",
@@ -216,7 +232,10 @@ FROM tool_phases WHERE ended_ns IS NOT NULL GROUP BY type, phase;""",
         "Another item of a response than a message, reasoning or tool call: tools of a server, a request for approval.",
         {
             **ids("i"),
-            **of("i", "item output_index item_id type name call_id status text arguments arguments_json"),
+            **of(
+                "i",
+                "item output_index item_id type name call_id status text arguments arguments_json",
+            ),
             **of("i", "output failed began_ns ended_ns thread_id"),
         },
         f"{ITEMS} WHERE i.kind = 'other' AND {NOT_SUPERSEDED}",
@@ -247,8 +266,13 @@ FROM usage WHERE session_name = :session GROUP BY client;""",
         "An exchange; open and failed ones are included.",
         {
             **ids("x"),
-            **of("x", "started_ns provider api method target client client_version thread_id turn_id attempt"),
-            **of("p", "owner team tags purpose parent_thread_id stream request_model response_model"),
+            **of(
+                "x",
+                "started_ns provider api method target client client_version thread_id turn_id attempt",
+            ),
+            **of(
+                "p", "owner team tags purpose parent_thread_id stream request_model response_model"
+            ),
             "model": MODEL,
             **of("p", "response_id status http_status finish_reason"),
             **of("p", "error_type error_code error_param error user_text is_turn"),
@@ -289,7 +313,10 @@ FROM exchange_summary WHERE status NOT IN ('completed', 'incomplete') OR error I
             ),
             "threads": of_session("count(DISTINCT x.thread_id)"),
             "models": listed(MODEL, FOLDED),
-            "tools": listed("i.name", f"FROM {TABLES['items']} AS i JOIN exchanges AS x ON {same_exchange('x', 'i')}"),
+            "tools": listed(
+                "i.name",
+                f"FROM {TABLES['items']} AS i JOIN exchanges AS x ON {same_exchange('x', 'i')}",
+            ),
             "tool_calls": f"""(SELECT count(*) FROM {TABLES["items"]} AS i WHERE i.session_id = s.session_id
         AND i.kind = 'tool_call' AND {counts_once("i")})""",
             "clients": listed("x.client", "FROM exchanges AS x"),
@@ -299,7 +326,9 @@ FROM exchange_summary WHERE status NOT IN ('completed', 'incomplete') OR error I
                 "exchanges",
             ),
             **{name: tokens_of_session(name) for name in TOKENS.split()},
-            "answers": of_session(f"count(CASE WHEN {GENERATES} = 1 THEN p.exchange_id END)", "exchanges"),
+            "answers": of_session(
+                f"count(CASE WHEN {GENERATES} = 1 THEN p.exchange_id END)", "exchanges"
+            ),
         },
         Either("FROM sessions AS s", "FROM sessions AS s", SESSIONS_GROUPED),
         """SELECT session_name, title, turns, tools, total_tokens, duration_ns / 1e9 AS took_s
@@ -312,7 +341,11 @@ FROM session_summary ORDER BY total_tokens DESC LIMIT 10;""",
             "day": DATE,
             **{name: name for name in USAGE_SUMS},
         },
-        Either(f"FROM ({BY_DAY.sqlite}) AS dates", f"FROM {BY_DAY.postgresql}", f"FROM ({BY_DAY.duckdb}) AS dates"),
+        Either(
+            f"FROM ({BY_DAY.sqlite}) AS dates",
+            f"FROM {BY_DAY.postgresql}",
+            f"FROM ({BY_DAY.duckdb}) AS dates",
+        ),
         "SELECT day, input_tokens, output_tokens, reasoning_share FROM usage_by_day ORDER BY day;",
     ),
     View(
@@ -337,7 +370,10 @@ FROM session_summary ORDER BY total_tokens DESC LIMIT 10;""",
             "origin": "s.origin",
             **of("x", "started_ns provider api"),
             "model": MODEL,
-            **of("t", "head_ns first_byte_ns first_event_ns first_reasoning_ns first_text_ns first_arguments_ns"),
+            **of(
+                "t",
+                "head_ns first_byte_ns first_event_ns first_reasoning_ns first_text_ns first_arguments_ns",
+            ),
             **of("t", "ttft_ns last_event_ns duration_ns longest_silence_ns stalls events bytes"),
             **of("t", "events_per_s bytes_per_s gap_p50_ns gap_p95_ns gap_p99_ns"),
             "generates": GENERATES,
@@ -356,7 +392,9 @@ FROM latency WHERE origin = 'live' AND ttft_ns IS NOT NULL GROUP BY model;""",
             **ids("e"),
             **of("e", "pos type t_ns"),
             "gap_ns": Either(
-                _GAP, _GAP, "e.t_ns - lag(e.t_ns) OVER (PARTITION BY e.session_id, e.exchange_id ORDER BY e.pos)"
+                _GAP,
+                _GAP,
+                "e.t_ns - lag(e.t_ns) OVER (PARTITION BY e.session_id, e.exchange_id ORDER BY e.pos)",
             ),
         },
         f"FROM events AS e {SESSION('e')} WHERE e.kind = 'frame'",
@@ -376,7 +414,8 @@ FROM latency WHERE origin = 'live' AND ttft_ns IS NOT NULL GROUP BY model;""",
             "latency_avg_ns": "CAST(round(avg(latency_ns)) AS BIGINT)",
             "latency_max_ns": "max(latency_ns)",
             "arguments_bytes": Either(
-                "CAST(sum(length(hex(arguments))) / 2 AS BIGINT)", "CAST(sum(octet_length(arguments)) AS BIGINT)"
+                "CAST(sum(length(hex(arguments))) / 2 AS BIGINT)",
+                "CAST(sum(octet_length(arguments)) AS BIGINT)",
             ),
         },
         "FROM tool_calls GROUP BY name, type",

@@ -1,4 +1,6 @@
-"""The cook-book: questions, and the SQL on the views that answers them. The viewer and a page of the docs show it."""
+"""The cook-book: questions, and the SQL on the views that answers them. The viewer and a page of
+the docs show it.
+"""
 
 from __future__ import annotations
 

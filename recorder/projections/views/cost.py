@@ -1,14 +1,18 @@
-"""The view of costs: the usage of an exchange multiplied with the prices that were valid when it was recorded.
+"""The view of costs: the usage of an exchange multiplied with the prices that were valid when it
+was recorded.
 
 Rules of this file:
 
-* Whole numbers only: counts times picodollars. Kinds of tokens are disjoint before they are multiplied.
+* Whole numbers only: counts times picodollars. Kinds of tokens are disjoint before they are
+  multiplied.
 * A kind without a price of its own has the price of the kind that it is a part of.
-* An exchange has the price of one card (`recorder.prices.catalog`): of the cards of its upstream whose pattern
-  matches its model, that are valid at its time, for its tier of service and the size of its input, the first one. So
-  patterns are compared once for each distinct model, not for each exchange.
-* A response may have taken runs of a model that its usage leaves out (`recorder.projections.exchanges`). They are
-  priced in the same way, each by its own model, and added to the cost of the exchange.
+* An exchange has the price of one card (`recorder.prices.catalog`): of the cards of its upstream
+  whose pattern matches its model, that are valid at its time, for its tier of service and the size
+  of its input, the first one. So patterns are compared once for each distinct model, not for each
+  exchange.
+* A response may have taken runs of a model that its usage leaves out
+  (`recorder.projections.exchanges`). They are priced in the same way, each by its own model, and
+  added to the cost of the exchange.
 """
 
 from __future__ import annotations
@@ -19,7 +23,8 @@ from recorder.model.prices import SUBSCRIPTIONS
 from recorder.projections.rows import TABLES
 from recorder.projections.views.parts import Either, View, of, same_exchange
 
-# Counts above these are not counts of one exchange. With the limits of prices, a sum of all kinds fits a bigint.
+# Counts above these are not counts of one exchange. With the limits of prices, a sum of all kinds
+# fits a bigint.
 TOKENS_LIMIT, CALLS_LIMIT = 10**8, 10**6
 
 # The columns of `usage` by the unit of `prices` that they count.
@@ -41,7 +46,8 @@ COUNTS: Mapping[str, str] = {
     "web_search": "web_searches",
 }
 _ONE = ("request",)  # each exchange is one
-# Counted apart from other kinds only if they have a price of their own: what of them was cached is not always known.
+# Counted apart from other kinds only if they have a price of their own: what of them was cached is
+# not always known.
 _IF_PRICED = (
     *("input_audio", "cache_read_audio", "input_image", "input_video"),
     *("output_audio", "output_image", "output_video", "citation"),
@@ -58,14 +64,22 @@ def _digits(text: str) -> str:
 _PIVOT = ",\n        ".join(
     f"max(CASE WHEN r.unit = '{unit}' THEN r.picousd END) AS p_{unit}" for unit in (*COUNTS, *_ONE)
 )
-# Of a response that names no tier, the one that was requested. Unknown tiers have the standard price.
+# Of a response that names no tier, the one that was requested. Unknown tiers have the standard
+# price.
 _TIER = "lower(coalesce(q.response_service_tier, q.service_tier, ''))"
 _TIERS = f"LEFT JOIN {TABLES['parameters']} AS q ON {same_exchange('q', 'u')}"
 _IN_ITERATIONS = (
-    *("input_tokens", "cache_read_input_tokens", "cache_write_input_tokens", "cache_write_1h_input_tokens"),
+    *(
+        "input_tokens",
+        "cache_read_input_tokens",
+        "cache_write_input_tokens",
+        "cache_write_1h_input_tokens",
+    ),
     *("input_audio_tokens", "output_tokens"),
 )
-_COUNTS_OF_ITERATIONS = ", ".join(f"i.{name}" if name in _IN_ITERATIONS else f"0 AS {name}" for name in COUNTS.values())
+_COUNTS_OF_ITERATIONS = ", ".join(
+    f"i.{name}" if name in _IN_ITERATIONS else f"0 AS {name}" for name in COUNTS.values()
+)
 # In this order in a file, too: there are few of them.
 _ITERATIONS = f"""(SELECT u.session_id, u.exchange_id, u.started_ns, u.provider, coalesce(i.model, u.model) AS model,
         u.usage_raw, u.billed_input_tokens, u.billed_output_tokens,
@@ -122,7 +136,9 @@ def _count(unit: str) -> str:
     count = f"coalesce(u.{COUNTS[unit]}, 0)"
     if (
         unit == "reasoning"
-    ):  # some servers report more than all output; with the price of output, all output is reasoning
+        # some servers report more than all output; with the price of output, all output is
+        # reasoning
+    ):
         return f"CASE WHEN c.p_reasoning IS NULL AND {count} > u.output_tokens THEN u.output_tokens ELSE {count} END"
     return f"CASE WHEN c.p_{unit} IS NULL THEN 0 ELSE {count} END" if unit in _IF_PRICED else count
 
@@ -177,8 +193,8 @@ _SUMS = {
 }
 _TOKEN_SUMS = {kind: sum for kind, sum in _SUMS.items() if kind != "other"}
 
-# The runs of a model beside the response. Together with the response they have as many tokens as one may have: so the
-# sums fit, too.
+# The runs of a model beside the response. Together with the response they have as many tokens as
+# one may have: so the sums fit, too.
 _BESIDE_NO_PRICE = f"""coalesce({_NO_PRICE}, CASE WHEN billed_input_tokens <= {TOKENS_LIMIT}
             AND billed_output_tokens <= {TOKENS_LIMIT} THEN NULL ELSE 'counts' END)"""
 _BESIDE_SUMS = ",\n        ".join(
@@ -190,8 +206,9 @@ _BESIDE = f"""SELECT session_id, exchange_id, max(no_price) AS no_price_beside,
     FROM (SELECT d.*, {_BESIDE_NO_PRICE} AS no_price FROM ({_disjoint(_ITERATIONS)}) AS d) AS e
     GROUP BY session_id, exchange_id"""
 
-# Tokens of a model that ran in a region of the customer's choice cost a tenth more. Source: Anthropic's page "Pricing",
-# data residency, November 2026. A price of one's own counts as it stands.
+# Tokens of a model that ran in a region of the customer's choice cost a tenth more. Source:
+# Anthropic's page "Pricing", data residency, November 2026. A price of one's own counts as it
+# stands.
 _DEARER = "inference_geo = 'us' AND source <> 'prices.toml'"
 _TENTH = Either("/ 10", "/ 10", "// 10")  # a whole number
 
@@ -225,7 +242,10 @@ COSTS = View(
     "costs",
     "The cost of an exchange, by the prices that were valid when it was recorded.",
     {
-        **of("c", "session_id session_name exchange_id started_ns provider api client model owner team tags"),
+        **of(
+            "c",
+            "session_id session_name exchange_id started_ns provider api client model owner team tags",
+        ),
         "price_model": "c.pattern",
         "price_source": "c.source",
         "price_tier": "c.priced_tier",

@@ -6,11 +6,21 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from recorder.model.facts import Usage, UsageDetails
-from recorder.projections.rows import DAY, SHARES, TABLES, completeness_sql, same_response_sql, whole
+from recorder.projections.rows import (
+    DAY,
+    SHARES,
+    TABLES,
+    completeness_sql,
+    same_response_sql,
+    whole,
+)
 
 
 class Either(NamedTuple):
-    """An expression that engines write differently. DuckDB takes that of SQLite if it has none of its own."""
+    """An expression that engines write differently.
+
+    DuckDB takes that of SQLite if it has none of its own.
+    """
 
     sqlite: str
     postgresql: str
@@ -22,7 +32,11 @@ Expression = str | Either
 
 def written(expression: Expression, engine: str) -> str:
     """Return an expression as an engine takes it: `sqlite`, `postgresql` or `duckdb`."""
-    return expression if isinstance(expression, str) else str(getattr(expression, engine) or expression.sqlite)
+    return (
+        expression
+        if isinstance(expression, str)
+        else str(getattr(expression, engine) or expression.sqlite)
+    )
 
 
 class View(NamedTuple):
@@ -38,9 +52,12 @@ class View(NamedTuple):
         """Return the statement that creates it in `sqlite`, `postgresql` or `duckdb`."""
         columns = {name: written(each, engine) for name, each in self.columns.items()}
         selected = ",\n    ".join(
-            name if expression == name else f"{expression} AS {name}" for name, expression in columns.items()
+            name if expression == name else f"{expression} AS {name}"
+            for name, expression in columns.items()
         )
-        return f"CREATE VIEW {self.name} AS\nSELECT {selected}\n{written(self.source, engine).strip()}"
+        return (
+            f"CREATE VIEW {self.name} AS\nSELECT {selected}\n{written(self.source, engine).strip()}"
+        )
 
 
 def of(table: str, columns: str) -> dict[str, str]:
@@ -48,14 +65,19 @@ def of(table: str, columns: str) -> dict[str, str]:
 
 
 def ids(table: str) -> dict[str, str]:
-    return {"session_id": f"{table}.session_id", "session_name": "s.name", "exchange_id": f"{table}.exchange_id"}
+    return {
+        "session_id": f"{table}.session_id",
+        "session_name": "s.name",
+        "exchange_id": f"{table}.exchange_id",
+    }
 
 
 def same_exchange(one: str, other: str) -> str:
     return f"{one}.session_id = {other}.session_id AND {one}.exchange_id = {other}.exchange_id"
 
 
-# Tables: s sessions, x exchanges, e events, and of the projections p exchanges, i items, u usage, t timing.
+# Tables: s sessions, x exchanges, e events, and of the projections p exchanges, i items, u usage, t
+# timing.
 SESSION = "JOIN sessions AS s ON s.session_id = {0}.session_id".format
 
 
@@ -67,8 +89,9 @@ _BEST_FIRST = ", ".join(f"{each} DESC" for each in completeness_sql("o"))
 
 
 def counts_once(table: str) -> str:
-    """Return the same as `NOT_SUPERSEDED`, for a table whose rows are mostly of sessions that retrieve nothing: those
-    are recognized by an index of a few rows, and no row of an exchange is read for them.
+    """Return the same as `NOT_SUPERSEDED`, for a table whose rows are mostly of sessions that
+    retrieve nothing: those are recognized by an index of a few rows, and no row of an exchange is
+    read for them.
     """
     is_retrieved = f"""SELECT 1 FROM {TABLES["exchanges"]} AS r
         WHERE r.session_id = {table}.session_id AND r.is_retrieval = 1"""
@@ -81,8 +104,8 @@ SUPERSEDED = f"""SELECT p.session_id, p.exchange_id
     FROM {TABLES["exchanges"]} AS r CROSS JOIN {TABLES["exchanges"]} AS p
     WHERE r.is_retrieval = 1 AND p.session_id = r.session_id AND p.response_id = r.response_id
         AND EXISTS (SELECT 1 {BETTER})"""
-"""The exchanges of all sessions that are superseded: of few rows, listed once for all that a sum goes through. (A file
-joins them in the order in which they are written.)
+"""The exchanges of all sessions that are superseded: of few rows, listed once for all that a sum
+goes through. (A file joins them in the order in which they are written.)
 """
 SUPERSEDED_BY = f"(SELECT o.exchange_id {BETTER} ORDER BY {_BEST_FIRST} LIMIT 1)"
 
@@ -99,8 +122,8 @@ USAGE_DETAILS = " ".join(UsageDetails.__struct_fields__)
 
 
 def total(value: str) -> Either:
-    """Return the sum of a column as a bigint: PostgreSQL sums to numbers of any length, which programs read as
-    decimals.
+    """Return the sum of a column as a bigint: PostgreSQL sums to numbers of any length, which
+    programs read as decimals.
     """
     return Either(f"sum({value})", f"CAST(sum({value}) AS BIGINT)")
 
@@ -120,8 +143,9 @@ def _counted() -> Either:
 
 
 COUNTED = _counted()
-"""The rows of the view `usage` with what sums take of them, out of one table, which has an index with all of that. The
-rows of an older recorder in an archive lack some columns, so DuckDB asks the view itself.
+"""The rows of the view `usage` with what sums take of them, out of one table, which has an index
+with all of that. The rows of an older recorder in an archive lack some columns, so DuckDB asks the
+view itself.
 """
 SUMS: dict[str, Expression] = {name: total(name) for name in TOKENS.split()}
 
@@ -132,7 +156,9 @@ def share(part: str, whole: str) -> str:
 
 
 def added(column: str, of_rows: str) -> Either:
-    """Return the sum of a column of `DAILY`; DuckDB has in its place an aggregate of rows of `usage`."""
+    """Return the sum of a column of `DAILY`; DuckDB has in its place an aggregate of rows of
+    `usage`.
+    """
     return total(column)._replace(duckdb=of_rows)
 
 
@@ -159,7 +185,8 @@ def listed(value: str, source: str) -> Either:
         WHERE x.session_id = s.session_id AND {value} IS NOT NULL
         GROUP BY {value} ORDER BY min(x.started_ns), {value})"""
     return Either(
-        f"(SELECT group_concat(value, ', ') FROM {values})", f"(SELECT string_agg(value, ', ') FROM {values} AS listed)"
+        f"(SELECT group_concat(value, ', ') FROM {values})",
+        f"(SELECT string_agg(value, ', ') FROM {values} AS listed)",
     )
 
 
@@ -170,16 +197,20 @@ FIRST_STARTED = f"""coalesce((SELECT min(f.started_ns) FROM exchanges AS f JOIN 
 
 
 def first_result(of_thread: bool) -> str:
-    """Return the first of the results of a call that come after it, from any thread or from its own."""
+    """Return the first of the results of a call that come after it, from any thread or from its
+    own.
+    """
     source = f" JOIN exchanges AS y ON {same_exchange('y', 'n')}" if of_thread else ""
-    condition = "\n        AND coalesce(y.thread_id, '') = coalesce(x.thread_id, '')" if of_thread else ""
+    condition = (
+        "\n        AND coalesce(y.thread_id, '') = coalesce(x.thread_id, '')" if of_thread else ""
+    )
     return f"""(SELECT n.digest FROM {TABLES["results"]} AS n{source} WHERE n.session_id = i.session_id
         AND n.call_key = i.call_key AND n.started_ns > {FIRST_STARTED}{condition}
         ORDER BY n.started_ns, n.digest LIMIT 1)"""
 
 
-# Of a call that has no output of its own. An agent that begins with the history of another one sends the same call,
-# with the result that it was aborted: what the call's own thread sends stands.
+# Of a call that has no output of its own. An agent that begins with the history of another one
+# sends the same call, with the result that it was aborted: what the call's own thread sends stands.
 # Most is read only of a call that has a result at all.
 _IS_ANSWERED = f"""EXISTS (SELECT 1 FROM {TABLES["results"]} AS m WHERE m.session_id = i.session_id
         AND m.call_key = i.call_key)"""
@@ -187,17 +218,21 @@ RESULT_DIGEST = f"""CASE WHEN i.output IS NULL AND {_IS_ANSWERED}
         THEN (SELECT coalesce({first_result(True)},
         {first_result(False)}) FROM exchanges AS x JOIN {TABLES["exchanges"]} AS p ON {same_exchange("p", "x")}
         WHERE {same_exchange("x", "i")}) END"""
-# The exchange of a call is looked up where it matters, and not joined: a server takes a join by two columns for a few
-# rows, and would go through all sessions for each of them.
+# The exchange of a call is looked up where it matters, and not joined: a server takes a join by two
+# columns for a few rows, and would go through all sessions for each of them.
 CALL_STARTED = f"(SELECT x.started_ns FROM exchanges AS x WHERE {same_exchange('x', 'i')})"
 CALLS = f"""FROM {TABLES["items"]} AS i
 {SESSION("i")}
 WHERE i.kind = 'tool_call' AND {counts_once("i")}"""
 IS_TURNS = "coalesce(p.purpose, 'turn') = 'turn'"
-"""True for an exchange of a person's turn: not of a sub-agent, and none that the client makes on its own."""
+"""True for an exchange of a person's turn: not of a sub-agent, and none that the client makes on
+its own.
+"""
 GENERATES = """CASE WHEN coalesce(p.purpose, 'turn') IN ('probe', 'prewarm')
         OR (p.http_status = 101 AND x.method <> 'WEBSOCKET') THEN 0 ELSE 1 END"""
-"""1 for an exchange that asks for an answer: not a probe, not a prewarm, and not the connection that turns are on."""
+"""1 for an exchange that asks for an answer: not a probe, not a prewarm, and not the connection
+that turns are on.
+"""
 ENDED = "max(x.started_ns + coalesce(t.duration_ns, 0))"
 FOLDED = f"FROM exchanges AS x JOIN {TABLES['exchanges']} AS p ON {same_exchange('p', 'x')}"
 
@@ -215,8 +250,8 @@ GROUP BY s.session_id, s.name, s.created_ns, s.origin, s.source"""
 def of_session(value: str, *besides: str) -> Either:
     """Return an aggregate over the exchanges of a session and what some projections have besides.
 
-    It is a query of its own: of the sessions with the most tokens, only those shown are looked at for the rest. DuckDB
-    reads columns, and has all aggregates from one pass (`SESSIONS_GROUPED`).
+    It is a query of its own: of the sessions with the most tokens, only those shown are looked at
+    for the rest. DuckDB reads columns, and has all aggregates from one pass (`SESSIONS_GROUPED`).
     """
     joins = "".join(f" {_BESIDES[name]}" for name in besides)
     own = f"(SELECT {value} FROM exchanges AS x{joins} WHERE x.session_id = s.session_id)"
@@ -228,7 +263,9 @@ def tokens_of_session(name: str) -> Either:
     source = f"FROM {TABLES['usage']} AS u WHERE u.session_id = s.session_id AND {counts_once('u')}"
     sums = total(f"u.{name}")
     of_session = [f"(SELECT {each} {source})" for each in (sums.sqlite, sums.postgresql)]
-    return Either(of_session[0], of_session[1], f"sum(CASE WHEN {NOT_SUPERSEDED} THEN u.{name} END)")
+    return Either(
+        of_session[0], of_session[1], f"sum(CASE WHEN {NOT_SUPERSEDED} THEN u.{name} END)"
+    )
 
 
 # Of days since 1970 the date, by arithmetic: SQLite and DuckDB have no function for it in common.
@@ -241,7 +278,8 @@ _IN_YEAR = f"in_era - 365 * year_of_era - {whole('year_of_era', 4)} + {whole('ye
 def dated(table: str) -> str:
     """Return a table that has `days`, with `date` besides, as YYYYMMDD.
 
-    Its rows are distinct. To say so keeps SQLite from putting each expression in place of its name in the next one.
+    Its rows are distinct. To say so keeps SQLite from putting each expression in place of its name
+    in the next one.
     """
     years = f"SELECT DISTINCT *, {whole(_YEARS, 365)} AS year_of_era\nFROM ({_IN_ERA(table)}) AS a"
     in_year = f"SELECT DISTINCT *, {_IN_YEAR} AS in_year\nFROM ({years}) AS b"
@@ -263,7 +301,8 @@ DAILY_KEYS: Mapping[str, Expression] = {
     "days": Either(DAY, "started_ns / 86400000000000"),
     **{name: name for name in ("model", "client", "outcome")},
 }
-"""The columns of `DAILY` besides its sums, in the order of an index, so that a file need not sort."""
+"""The columns of `DAILY` besides its sums, in the order of an index, so that a file need not sort.
+"""
 
 
 def _parts(name: str) -> dict[str, str]:
@@ -290,7 +329,9 @@ def _daily(engine: str) -> str:
 
 DAILY = Either(_daily("sqlite"), _daily("postgresql"))
 _SUMS_OF_DAYS = {
-    engine: ",\n    ".join(f"{written(each, engine)} AS {name}" for name, each in USAGE_SUMS.items())
+    engine: ",\n    ".join(
+        f"{written(each, engine)} AS {name}" for name, each in USAGE_SUMS.items()
+    )
     for engine in ("sqlite", "postgresql", "duckdb")
 }
 BY_DAY = Either(
@@ -298,7 +339,9 @@ BY_DAY = Either(
     f"(SELECT days,\n    {_SUMS_OF_DAYS['postgresql']}\nFROM {DAILY.postgresql} GROUP BY days) AS u",
     dated(f"(SELECT {DAY} AS days,\n    {_SUMS_OF_DAYS['duckdb']}\nFROM usage GROUP BY 1) AS u"),
 )
-"""The sums of each day, of which a file has the date besides: worked out once for a day, not for every exchange."""
+"""The sums of each day, of which a file has the date besides: worked out once for a day, not for
+every exchange.
+"""
 
 _REQUEST_OF_RESPONSE = f"""CASE WHEN p.is_retrieval = 0 THEN p.exchange_id ELSE (SELECT o.exchange_id
         FROM {TABLES["exchanges"]} AS o WHERE o.session_id = p.session_id AND o.response_id = p.response_id
@@ -316,4 +359,6 @@ FROM (SELECT p.session_id AS session_id, p.exchange_id AS exchange_id, {_REQUEST
 LEFT JOIN {TABLES["parameters"]} AS q ON q.session_id = a.session_id AND q.exchange_id = a.request_id
 LEFT JOIN {TABLES["parameters"]} AS t ON {same_exchange("t", "a")}
 """.strip()
-"""The parameters by which tokens are summed, of every exchange; a retrieved response has those of its request."""
+"""The parameters by which tokens are summed, of every exchange; a retrieved response has those of
+its request.
+"""

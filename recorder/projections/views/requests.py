@@ -109,7 +109,10 @@ RETRIES = View(
         "model": MODEL,
         "status": "p.status",
         **of("r", "retried_exchange_id first_exchange_id attempt_number"),
-        **{f"retried_{name}": f"e.{name}" for name in ("status", "http_status", "error_type", "error")},
+        **{
+            f"retried_{name}": f"e.{name}"
+            for name in ("status", "http_status", "error_type", "error")
+        },
         "waited_ns": "x.started_ns - (y.started_ns + t.duration_ns)",
         "wasted_ns": "t.duration_ns",
         **{f"wasted_{name}": f"u.{name}" for name in TOKENS.split()},

@@ -1,8 +1,10 @@
-"""One connection to an upstream: a request goes up, its response comes down, perhaps the next one follows.
+"""One connection to an upstream: a request goes up, its response comes down, perhaps the next one
+follows.
 
-A request is sent once. A connection is kept for the next one only in a state that is known: it is read, and nothing is
-left over on it, in either direction. What comes before the next one closes it. One that was switched by a 101 is never
-kept: each direction ends with a FIN of its own, and it is reset if one has not when the response is let go.
+A request is sent once. A connection is kept for the next one only in a state that is known: it is
+read, and nothing is left over on it, in either direction. What comes before the next one closes it.
+One that was switched by a 101 is never kept: each direction ends with a FIN of its own, and it is
+reset if one has not when the response is let go.
 """
 
 from __future__ import annotations
@@ -32,15 +34,24 @@ class ClientConnection(asyncio.Protocol):
         self._behind: Upload | None = None  # what goes up after a 101
         self._writable: asyncio.Future[None] | None = None
         self._lost: Exception | None = None
-        self._early: bytes | None = b""  # bytes that came before the first request; `None` from that one on
+        # bytes that came before the first request; `None` from that one on
+        self._early: bytes | None = b""
         self._spoke_first = False
         self.closed = False
-        self.on_idle: Callable[[ClientConnection], None] = ClientConnection.close  # called when a response is whole
+        # called when a response is whole
+        self.on_idle: Callable[[ClientConnection], None] = ClientConnection.close
 
     def begin(
-        self, head: bytes, body: Upload | None, *, chunked: bool, is_head: bool, behind: Upload | None = None
+        self,
+        head: bytes,
+        body: Upload | None,
+        *,
+        chunked: bool,
+        is_head: bool,
+        behind: Upload | None = None,
     ) -> ClientResponse:
-        """Send a request, its body in chunked coding or as it is; one that is there already goes up with the head.
+        """Send a request, its body in chunked coding or as it is; one that is there already goes up
+        with the head.
 
         `behind` is what goes up as it is if the answer is a 101, and its end is a FIN.
         """
@@ -64,7 +75,9 @@ class ClientConnection(asyncio.Protocol):
         return response
 
     def is_silent(self) -> bool:
-        """Return whether the next request can be sent: it is open, and no byte or end has come that is not read."""
+        """Return whether the next request can be sent: it is open, and no byte or end has come that
+        is not read.
+        """
         return not self.closed and not self._transport.is_closing() and not self._arrived.poll(0)
 
     def close(self) -> None:
@@ -98,7 +111,9 @@ class ClientConnection(asyncio.Protocol):
                 self.close()
 
     def _leave(self, is_over: bool) -> None:
-        """Close a connection that was switched: when all is sent if both directions have ended, else with a RST."""
+        """Close a connection that was switched: when all is sent if both directions have ended,
+        else with a RST.
+        """
         self.closed = True
         if is_over:
             self._transport.close()
@@ -108,7 +123,9 @@ class ClientConnection(asyncio.Protocol):
             self._transport.abort()
 
     def _is_reusable(self) -> bool:
-        """Return whether it has nothing left to send, and never received a byte before its first request."""
+        """Return whether it has nothing left to send, and never received a byte before its first
+        request.
+        """
         is_open = not self.closed and not self._transport.is_closing()
         return is_open and not self._spoke_first and self._transport.get_write_buffer_size() == 0
 
@@ -129,8 +146,10 @@ class ClientConnection(asyncio.Protocol):
             self.close()
 
     async def _send_raw(self, data: Upload, response: ClientResponse) -> None:
-        """Send what follows a 101, and its end. An upstream that has closed does not get it, and it is taken all the
-        same: the exchange is over when both directions are.
+        """Send what follows a 101, and its end.
+
+        An upstream that has closed does not get it, and it is taken all the same: the exchange is
+        over when both directions are.
         """
         try:
             async for piece in data:
@@ -165,7 +184,11 @@ class ClientConnection(asyncio.Protocol):
 
     def eof_received(self) -> bool:
         """Keep a connection open that was switched: the upstream has ended one of two directions."""
-        if self._response is None or not self._response.is_switched or not self._transport.can_write_eof():
+        if (
+            self._response is None
+            or not self._response.is_switched
+            or not self._transport.can_write_eof()
+        ):
             return False
         self._response.end()
         return True
@@ -175,7 +198,8 @@ class ClientConnection(asyncio.Protocol):
 
     def resume_writing(self) -> None:
         writable, self._writable = self._writable, None
-        if writable is not None and not writable.done():  # the task that waited may have been cancelled
+        # the task that waited may have been cancelled
+        if writable is not None and not writable.done():
             writable.set_result(None)
 
     def connection_lost(self, exc: Exception | None) -> None:

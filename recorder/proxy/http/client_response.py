@@ -3,9 +3,12 @@
 httptools (llhttp, the parser of Node.js) parses HTTP/1.1. Rules of this file:
 
 * Bytes are taken as they come: each read of the socket is handed on as one piece, at once.
-* Only HTTP's own end of a body is its end. Whatever else ends it is an `UpstreamError`, after all that had arrived.
-* Heads are bounded, informational ones and trailers included; a body is held back in the kernel while it is not read.
-* Behind a 101 nothing is HTTP: the rest of the connection is the body, and its end the FIN of the upstream.
+* Only HTTP's own end of a body is its end. Whatever else ends it is an `UpstreamError`, after all
+  that had arrived.
+* Heads are bounded, informational ones and trailers included; a body is held back in the kernel
+  while it is not read.
+* Behind a 101 nothing is HTTP: the rest of the connection is the body, and its end the FIN of the
+  upstream.
 """
 
 from __future__ import annotations
@@ -23,12 +26,19 @@ from recorder.errors import UpstreamError
 from recorder.proxy.http.messages import Flow, Sink
 from recorder.proxy.http.network import tls_failure
 
-HELD_BYTES = 64 * 2**10  # of a body that is not read: then the socket is not read, and TCP holds the upstream back
-HEAD_BYTES = 256 * 2**10  # names and values of a response head, as in Chrome: all of it is recorded and sent at once
+# of a body that is not read: then the socket is not read, and TCP holds the upstream back
+HELD_BYTES = 64 * 2**10
+# names and values of a response head, as in Chrome: all of it is recorded and sent at once
+HEAD_BYTES = 256 * 2**10
 HEAD_LINES = 1000
 
 _LENIENCIES = dict.fromkeys(
-    ("lenient_headers", "lenient_optional_cr_before_lf", "lenient_spaces_after_chunk_size", "lenient_chunked_length"),
+    (
+        "lenient_headers",
+        "lenient_optional_cr_before_lf",
+        "lenient_spaces_after_chunk_size",
+        "lenient_chunked_length",
+    ),
     True,
 )
 """Faults of upstreams that clients read all the same. For requests they would be dangerous."""
@@ -58,7 +68,10 @@ class Connection(Protocol):
 
 
 class ClientResponse:
-    """The response on its way: its head, then its body, piece by piece, a `BodyStream`. Read by one task."""
+    """The response on its way: its head, then its body, piece by piece, a `BodyStream`.
+
+    Read by one task.
+    """
 
     def __init__(self, connection: Connection, is_head: bool) -> None:
         self._connection, self._is_head = connection, is_head
@@ -92,7 +105,10 @@ class ClientResponse:
             await self._wait()
 
     async def read(self) -> bytes:
-        """Return what has arrived of the body; empty at its end. Raises `UpstreamError` if it broke off."""
+        """Return what has arrived of the body; empty at its end.
+
+        Raises `UpstreamError` if it broke off.
+        """
         while not self._held:
             if self._ending is not None:
                 raise self._ending
@@ -122,8 +138,8 @@ class ClientResponse:
     async def pump(self, sink: Sink, flow: Flow) -> bytes:
         """Hand each piece of the body to `sink` as it is read from the socket. Raises like `read`.
 
-        Returns the piece that came together with the end, which may be empty. While `flow` is paused nothing more is
-        read; what one read brings is handed on whole.
+        Returns the piece that came together with the end, which may be empty. While `flow` is
+        paused nothing more is read; what one read brings is handed on whole.
         """
         if self._held and not self._ended:
             sink(self._taken())
@@ -149,7 +165,10 @@ class ClientResponse:
         return b""
 
     async def uploaded(self) -> None:
-        """Wait until the other direction of a tunnel has ended. Raises `UpstreamError` if the connection breaks."""
+        """Wait until the other direction of a tunnel has ended.
+
+        Raises `UpstreamError` if the connection breaks.
+        """
         while self.is_tunnel and not self.sent:
             if self._ending is not None:
                 raise self._ending
@@ -160,24 +179,36 @@ class ClientResponse:
         return self._ended and (self.sent or not self.is_tunnel)
 
     def is_reusable(self) -> bool:
-        """Return whether the connection has nothing left of this exchange, in either direction, and is read.
+        """Return whether the connection has nothing left of this exchange, in either direction, and
+        is read.
 
-        Not if a body was not allowed: whether the upstream knows that is seen only when it sends one.
+        Not if a body was not allowed: whether the upstream knows that is seen only when it sends
+        one.
         """
         sent = self.upload is None or self.sent
         is_taken = not self._held and not self._paused
         may_have_body = not self._is_head and self.status not in _BODILESS
-        return self._ended and sent and self._keeps_alive and not self._surplus and is_taken and may_have_body
+        return (
+            self._ended
+            and sent
+            and self._keeps_alive
+            and not self._surplus
+            and is_taken
+            and may_have_body
+        )
 
     def close(self) -> None:
         """Stop reading, and release the connection."""
         if self.upload is not None and not self.upload.done():
             self.upload.cancel()
         self._connection.release(self)
-        self._sink = self._flow = self._parser = None  # each of which knows this response: no garbage for the collector
+        # each of which knows this response: no garbage for the collector
+        self._sink = self._flow = self._parser = None
 
     async def aclose(self) -> None:
-        """Release the connection: kept for the next request if the body was read to its end, else closed."""
+        """Release the connection: kept for the next request if the body was read to its end, else
+        closed.
+        """
         self.close()
 
     # -- from the connection
@@ -225,7 +256,10 @@ class ClientResponse:
         self._wake()
 
     def on_lost(self, exc: Exception | None) -> None:
-        """End the response: the connection is lost. It is a correct end only if no header defines another."""
+        """End the response: the connection is lost.
+
+        It is a correct end only if no header defines another.
+        """
         if isinstance(exc, OSError):
             self.fail(_reset(exc, self._started))
         elif self._started and self._ends_with_connection:
@@ -241,7 +275,9 @@ class ClientResponse:
             message = f"the head of the upstream's response is over {HEAD_BYTES // 2**10} KiB"
             self.fail(UpstreamError(message, "upstream_reset"))
         elif self._started:
-            self.fail(UpstreamError("the upstream's response is not HTTP from there on", "truncated"))
+            self.fail(
+                UpstreamError("the upstream's response is not HTTP from there on", "truncated")
+            )
         else:
             self.fail(UpstreamError("the upstream did not answer in HTTP", "upstream_reset"))
         self._connection.close()
@@ -313,8 +349,8 @@ class ClientResponse:
             raise _HeadTooLong
         self.status, self.version = status, self._parser.get_http_version()
         framing = _FRAMING.intersection([name.lower() for name, _ in self.headers])
-        # With both, clients go by the chunks (RFC 9112 section 6.3). Whoever counts the length sees another end, so
-        # nothing more is asked on this connection.
+        # With both, clients go by the chunks (RFC 9112 section 6.3). Whoever counts the length sees
+        # another end, so nothing more is asked on this connection.
         is_certain = not self.is_switched and framing != _FRAMING
         self._keeps_alive = is_certain and self._parser.should_keep_alive()
         self._ends_with_connection = self.is_switched or not framing

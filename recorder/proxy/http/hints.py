@@ -1,4 +1,5 @@
-"""What a person should do whose client is refused without an answer that it shows: a line in the log.
+"""What a person should do whose client is refused without an answer that it shows: a line in the
+log.
 
 A client that retries is refused again and again: each hint is given at most once in `AGAIN_S`.
 """
@@ -33,7 +34,9 @@ class Hints:
             log.warning("%s", sentence)
 
     def on_no_http(self, beginning: bytes) -> None:
-        """Give the hint for the first bytes of a connection that are not HTTP, if it is known what they are."""
+        """Give the hint for the first bytes of a connection that are not HTTP, if it is known what
+        they are.
+        """
         for prefix, sentence in _FOREIGN.items():
             if beginning.startswith(prefix):
                 self.give(sentence, sentence)

@@ -1,10 +1,13 @@
-"""A request and a response between transports, and the protocols of the seam: what a transport and its bodies must do.
+"""A request and a response between transports, and the protocols of the seam: what a transport and
+its bodies must do.
 
-A transport turns a `Request` into a `Response`; a body passes through it as it comes. Every transport and every body of
-ours implements its whole protocol, so callers use it without checking for methods. What another library gives is
-adapted where it enters, by `IteratedBody` and `IteratedUpload`.
+A transport turns a `Request` into a `Response`; a body passes through it as it comes. Every
+transport and every body of ours implements its whole protocol, so callers use it without checking
+for methods. What another library gives is adapted where it enters, by `IteratedBody` and
+`IteratedUpload`.
 
-Requests and responses have as much of httpx's as transports read, and nothing that takes long to make.
+Requests and responses have as much of httpx's as transports read, and nothing that takes long to
+make.
 """
 
 from __future__ import annotations
@@ -30,9 +33,9 @@ class Flow(Protocol):
 class BodyStream(Protocol):
     """A response body on its way down: iterated or pumped, once and by one task, then closed.
 
-    Both ways raise `UpstreamError` where the body breaks off, after all that had arrived. After a 101 the body is all
-    that the upstream sends, raw: its end (a FIN) is an empty chunk, and the body is over when the other direction, the
-    request's `Upload`, has ended too.
+    Both ways raise `UpstreamError` where the body breaks off, after all that had arrived. After a
+    101 the body is all that the upstream sends, raw: its end (a FIN) is an empty chunk, and the
+    body is over when the other direction, the request's `Upload`, has ended too.
     """
 
     def __aiter__(self) -> AsyncIterator[bytes]: ...
@@ -43,7 +46,8 @@ class BodyStream(Protocol):
     async def pump(self, sink: Sink, flow: Flow) -> bytes:
         """Hand each chunk to `sink` as it comes, if possible from the read of the socket itself.
 
-        Returns the chunk that came with the end, which may be empty. While `flow` is paused no more is read.
+        Returns the chunk that came with the end, which may be empty. While `flow` is paused no more
+        is read.
         """
 
     async def aclose(self) -> None:
@@ -53,8 +57,8 @@ class BodyStream(Protocol):
 class Upload(Protocol):
     """A request body on its way up: taken, or else iterated, once.
 
-    That of an offer to switch (`RequestExtensions.upgrade`) is what the client sends after a 101, raw, up to its FIN:
-    it cannot be taken, and is iterated only then.
+    That of an offer to switch (`RequestExtensions.upgrade`) is what the client sends after a 101,
+    raw, up to its FIN: it cannot be taken, and is iterated only then.
     """
 
     def __aiter__(self) -> AsyncIterator[bytes]: ...
@@ -67,10 +71,11 @@ class Transport(Protocol):
     """Where requests are sent: the upstream itself, or a wrapper of another transport."""
 
     async def handle_async_request(self, request: Request) -> Response:
-        """Return the response as soon as its head has come; `stream` of it is to be closed by the caller.
+        """Return the response as soon as its head has come; `stream` of it is to be closed by the
+        caller.
 
-        Raises `UpstreamError` without a response, `UsageError` if the request cannot be sent at all. `request` is the
-        callee's from now on: it may change it.
+        Raises `UpstreamError` without a response, `UsageError` if the request cannot be sent at
+        all. `request` is the callee's from now on: it may change it.
         """
 
     async def aclose(self) -> None:
@@ -113,13 +118,19 @@ class ResponseExtensions(TypedDict, total=False):
 
     http_version: bytes
     reason_phrase: bytes
-    frames: Callable[[int, Sequence[Any]], Sequence[Any]]  # of a replay: its faults at the frames of a message's number
-    followed_by: Sequence[tuple[float, bytes]]  # messages that come so many seconds after it, and after each other
-    hang_up: tuple[float, int | None, str]  # the server ends the connection so many seconds after it: code and reason
+    # of a replay: its faults at the frames of a message's number
+    frames: Callable[[int, Sequence[Any]], Sequence[Any]]
+    # messages that come so many seconds after it, and after each other
+    followed_by: Sequence[tuple[float, bytes]]
+    # the server ends the connection so many seconds after it: code and reason
+    hang_up: tuple[float, int | None, str]
 
 
 class Headers:
-    """As much of `httpx.Headers` as a transport reads. `raw` has names and values as bytes, in their order."""
+    """As much of `httpx.Headers` as a transport reads.
+
+    `raw` has names and values as bytes, in their order.
+    """
 
     def __init__(self, raw: RawHeaders) -> None:
         self.raw = raw
@@ -138,14 +149,25 @@ class Headers:
     def __setitem__(self, name: str, value: str) -> None:
         """Replace all values of that name."""
         set_ = name.lower().encode()
-        self.raw = [*(header for header in self.raw if header[0].lower() != set_), (set_, value.encode("latin-1"))]
+        self.raw = [
+            *(header for header in self.raw if header[0].lower() != set_),
+            (set_, value.encode("latin-1")),
+        ]
 
 
 class Request:
-    """A request on its way through transports. It has a body if it has a Content-Length or Transfer-Encoding."""
+    """A request on its way through transports.
+
+    It has a body if it has a Content-Length or Transfer-Encoding.
+    """
 
     def __init__(
-        self, method: str, url: Url, headers: RawHeaders, stream: Upload, extensions: RequestExtensions
+        self,
+        method: str,
+        url: Url,
+        headers: RawHeaders,
+        stream: Upload,
+        extensions: RequestExtensions,
     ) -> None:
         self.method, self.url, self.headers, self.stream = method, url, Headers(headers), stream
         self.extensions = extensions
@@ -161,10 +183,18 @@ class Response:
     """A response on its way back through transports, from its head on."""
 
     def __init__(
-        self, status: int, reason: bytes, headers: RawHeaders, stream: BodyStream, version: str = "1.1"
+        self,
+        status: int,
+        reason: bytes,
+        headers: RawHeaders,
+        stream: BodyStream,
+        version: str = "1.1",
     ) -> None:
         self.status_code, self.headers, self.stream = status, Headers(headers), stream
-        self.extensions: ResponseExtensions = {"http_version": f"HTTP/{version}".encode(), "reason_phrase": reason}
+        self.extensions: ResponseExtensions = {
+            "http_version": f"HTTP/{version}".encode(),
+            "reason_phrase": reason,
+        }
 
 
 class WholeUpload:

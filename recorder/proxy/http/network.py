@@ -1,10 +1,13 @@
-"""The network that upstreams are reached through: a forward proxy, its exceptions, and the TLS of this machine.
+"""The network that upstreams are reached through: a forward proxy, its exceptions, and the TLS of
+this machine.
 
 Rules of this file:
 
 * No environment is read and no connection is made: what a user has set is an argument here.
-* User and password of a proxy are in one field, which is in no `repr`; no message has them, or a URL that may.
-* Upstreams on this machine are always reached directly: no proxy knows what `localhost` means to us.
+* User and password of a proxy are in one field, which is in no `repr`; no message has them, or a
+  URL that may.
+* Upstreams on this machine are always reached directly: no proxy knows what `localhost` means to
+  us.
 """
 
 from __future__ import annotations
@@ -21,7 +24,8 @@ from urllib.parse import unquote, urlsplit
 
 from recorder.errors import UsageError
 
-UNIX = "http+unix"  # the scheme of an upstream on a Unix socket: its path, percent-encoded, stands for the host
+# the scheme of an upstream on a Unix socket: its path, percent-encoded, stands for the host
+UNIX = "http+unix"
 PORTS = {"http": 80, "https": 443, UNIX: 0}
 
 _Block = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -41,7 +45,8 @@ class UpstreamProxy:
 
     host: str
     port: int
-    authorization: bytes | None = field(default=None, repr=False)  # the value of Proxy-Authorization
+    # the value of Proxy-Authorization
+    authorization: bytes | None = field(default=None, repr=False)
 
     @property
     def name(self) -> str:
@@ -51,7 +56,9 @@ class UpstreamProxy:
 
 @dataclass(frozen=True, slots=True)
 class Exemption:
-    """Hosts that are reached without the proxy: a domain with all below it, a block of addresses, or `*`."""
+    """Hosts that are reached without the proxy: a domain with all below it, a block of addresses,
+    or `*`.
+    """
 
     domain: str = ""
     block: _Block | None = None
@@ -64,7 +71,11 @@ class Exemption:
         host = endpoint.host.lower().rstrip(".")
         if self.block is not None:
             address = _address(host)
-            return address is not None and address.version == self.block.version and address in self.block
+            return (
+                address is not None
+                and address.version == self.block.version
+                and address in self.block
+            )
         return self.domain in ("*", host) or host.endswith(f".{self.domain}")
 
 
@@ -72,8 +83,9 @@ class Exemption:
 class Network:
     """How connections to upstreams are made.
 
-    `proxies` are those for the schemes `http` and `https`. `ca_file` has authorities beside those of the system.
-    `client_cert` is shown to upstreams that ask for one; its key may be in the same file.
+    `proxies` are those for the schemes `http` and `https`. `ca_file` has authorities beside those
+    of the system. `client_cert` is shown to upstreams that ask for one; its key may be in the same
+    file.
     """
 
     proxies: Mapping[str, UpstreamProxy] = field(default_factory=dict)
@@ -85,7 +97,11 @@ class Network:
     def proxy_for(self, endpoint: Endpoint) -> UpstreamProxy | None:
         """Return the proxy that leads to an endpoint; None if it is reached directly."""
         proxy = self.proxies.get(endpoint.scheme)
-        if proxy is None or _is_here(endpoint.host) or any(each.covers(endpoint) for each in self.exemptions):
+        if (
+            proxy is None
+            or _is_here(endpoint.host)
+            or any(each.covers(endpoint) for each in self.exemptions)
+        ):
             return None
         return proxy
 
@@ -97,7 +113,8 @@ class Network:
     def tls(self) -> ssl.SSLContext:
         """Return a new context for upstreams. Raises `UsageError` for a file that cannot be used.
 
-        The authorities are those of the system, or of SSL_CERT_FILE and SSL_CERT_DIR, which `ssl` reads itself.
+        The authorities are those of the system, or of SSL_CERT_FILE and SSL_CERT_DIR, which `ssl`
+        reads itself.
         """
         context = ssl.create_default_context()
         context.set_alpn_protocols(["http/1.1"])
@@ -106,10 +123,14 @@ class Network:
             try:
                 context.load_verify_locations(self.ca_file)
             except ssl.SSLError:  # what OpenSSL says of it helps nobody
-                raise UsageError(f"{self.ca_file} cannot be used: it must hold certificates in PEM.") from None
+                raise UsageError(
+                    f"{self.ca_file} cannot be used: it must hold certificates in PEM."
+                ) from None
         if self.client_cert is not None:
             try:
-                context.load_cert_chain(self.client_cert, self.client_key, password=_refuse_password)
+                context.load_cert_chain(
+                    self.client_cert, self.client_key, password=_refuse_password
+                )
             except ssl.SSLError:
                 raise UsageError(
                     f"{self.client_cert} cannot be used: it must hold a certificate in PEM, and its key or "
@@ -136,7 +157,10 @@ DIRECT = Network()
 
 
 def proxy_of(text: str, where: str) -> UpstreamProxy:
-    """Return the proxy of a URL. Raises `UsageError`, which names `where` it was given and never repeats it."""
+    """Return the proxy of a URL.
+
+    Raises `UsageError`, which names `where` it was given and never repeats it.
+    """
     url = text if "://" in text else f"http://{text}"
     try:
         parts = urlsplit(url)
@@ -156,11 +180,16 @@ def proxy_of(text: str, where: str) -> UpstreamProxy:
         )
     if not re.fullmatch(r"[\x21-\x7e]+", url):
         raise UsageError(f"{where} must be plain ASCII without spaces: percent-encode the others.")
-    return UpstreamProxy(host, port or PORTS["http"], _authorization(parts.username, parts.password))
+    return UpstreamProxy(
+        host, port or PORTS["http"], _authorization(parts.username, parts.password)
+    )
 
 
 def proxies_of(environment: Mapping[str, str]) -> dict[str, UpstreamProxy]:
-    """Return the proxies that variables name, by scheme: the small name first, as with curl. Raises `UsageError`."""
+    """Return the proxies that variables name, by scheme: the small name first, as with curl.
+
+    Raises `UsageError`.
+    """
     found: dict[str, UpstreamProxy] = {}
     for scheme in ("http", "https"):
         for variable in (f"{scheme}_proxy", f"{scheme.upper()}_PROXY", "all_proxy", "ALL_PROXY"):
@@ -186,7 +215,9 @@ def tls_failure(error: ssl.SSLError) -> str:
     reason = error.reason or ""
     if "CERTIFICATE_REQUIRED" in reason:
         return "it asks for a client certificate; the setting client-cert gives one"
-    if "ALERT" in reason and ("CERTIFICATE" in reason or "UNKNOWN_CA" in reason or "ACCESS_DENIED" in reason):
+    if "ALERT" in reason and (
+        "CERTIFICATE" in reason or "UNKNOWN_CA" in reason or "ACCESS_DENIED" in reason
+    ):
         return "it did not accept the client certificate"
     if "WRONG_VERSION_NUMBER" in reason:
         return "there is no TLS on that port"
@@ -198,7 +229,9 @@ def _exemption(entry: str, where: str) -> Exemption:
         try:
             return Exemption(block=ipaddress.ip_network(entry, strict=False))
         except ValueError:
-            raise UsageError(f"{where}: {entry!r} is not a block of addresses such as 10.0.0.0/8.") from None
+            raise UsageError(
+                f"{where}: {entry!r} is not a block of addresses such as 10.0.0.0/8."
+            ) from None
     host, port = entry.strip("[]"), None
     if _address(host) is None and (found := re.fullmatch(r"\[?([^\]]+?)\]?:(\d{1,5})", entry)):
         host, port = found[1], int(found[2])
@@ -216,7 +249,9 @@ def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
 
 
 def _is_here(host: str) -> bool:
-    """Return whether a host is this machine: `localhost`, what is below it (RFC 6761), or a loopback address."""
+    """Return whether a host is this machine: `localhost`, what is below it (RFC 6761), or a
+    loopback address.
+    """
     name, address = host.lower().rstrip("."), _address(host)
     if isinstance(address, ipaddress.IPv6Address):
         address = address.ipv4_mapped or address

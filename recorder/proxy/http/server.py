@@ -1,7 +1,8 @@
-"""The HTTP server: an app (`recorder.proxy.http.server_exchange.App`) on one port of this machine, until it is stopped.
+"""The HTTP server: an app (`recorder.proxy.http.server_exchange.App`) on one port of this machine,
+until it is stopped.
 
-Stopping has three steps: no new connections, and `on_stop` asks streams to end; `grace_s` for them to do so; then
-`on_drain` ends them.
+Stopping has three steps: no new connections, and `on_stop` asks streams to end; `grace_s` for them
+to do so; then `on_drain` ends them.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ T = TypeVar("T")
 
 GRACE_S = 5.0
 LAST_WORDS_S = 1.0  # for ended streams to be recorded and their connections to close
-BACKLOG = 1024  # connections that wait to be accepted: a burst of agents; when it is full, kernels reset some
+# connections that wait to be accepted: a burst of agents; when it is full, kernels reset some
+BACKLOG = 1024
 GARBAGE = 10_000  # objects between two collections, a few MiB: a request leaves some five behind
 
 
@@ -40,7 +42,9 @@ class Server:
         on_drain: Callable[[], None],
         on_stop: Callable[[int], None] = lambda _: None,
     ) -> None:
-        """`on_stop` is called with the number of open requests when stopping begins, `on_drain` after the grace."""
+        """`on_stop` is called with the number of open requests when stopping begins, `on_drain`
+        after the grace.
+        """
         self._host, self._wanted_port = host, port
         self._on_stop, self._on_drain = on_stop, on_drain
         self._connections = ServerConnections(app, self._pause, self._resume)
@@ -50,10 +54,12 @@ class Server:
         self.port = 0
 
     async def start(self, bound: socket.socket | None = None) -> None:
-        """Listen; in place of host and port at a socket that is bound already, if there is one. It is the server's.
+        """Listen; in place of host and port at a socket that is bound already, if there is one.
 
-        Raises `RecorderError` if the port cannot be had. The limit of open files at this moment decides how many
-        clients are served at once.
+        It is the server's.
+
+        Raises `RecorderError` if the port cannot be had. The limit of open files at this moment
+        decides how many clients are served at once.
         """
         self._connections.capacity = capacity()
         self._socket = bound or _bind(self._host, self._wanted_port)
@@ -63,10 +69,13 @@ class Server:
     async def _listen(self) -> None:
         assert self._socket is not None
         loop = asyncio.get_running_loop()
-        listen = loop.create_unix_server if self._socket.family == socket.AF_UNIX else loop.create_server
+        listen = (
+            loop.create_unix_server if self._socket.family == socket.AF_UNIX else loop.create_server
+        )
         self._listener = await listen(
             lambda: ServerConnection(self._connections, loop),
-            sock=self._socket.dup(),  # that one closes with the listener, and clients go on waiting at this one
+            # that one closes with the listener, and clients go on waiting at this one
+            sock=self._socket.dup(),
             backlog=BACKLOG,
         )
 
@@ -131,8 +140,9 @@ async def serve(
 ) -> None:
     """Serve until SIGTERM or SIGINT; a second signal ends the grace of open streams at once.
 
-    `on_ready` is given the port, `on_stop` how many requests are open when stopping begins. `on_hurry` is called for
-    every further signal, also for those that come when nothing is open any more.
+    `on_ready` is given the port, `on_stop` how many requests are open when stopping begins.
+    `on_hurry` is called for every further signal, also for those that come when nothing is open any
+    more.
     """
     raise_limit()
     server = Server(app, host, port, on_drain=on_drain, on_stop=on_stop)
@@ -156,7 +166,8 @@ async def serve(
 def settle() -> None:
     """Freeze what a process holds that is up and serves from now on, and collect garbage rarely.
 
-    A look at all of it stops every stream for 50 ms and more, and each request brings on a look at the youngest.
+    A look at all of it stops every stream for 50 ms and more, and each request brings on a look at
+    the youngest.
     """
     gc.freeze()
     gc.set_threshold(GARBAGE)
@@ -184,5 +195,7 @@ def _bind(host: str, port: int) -> socket.socket:
     try:
         return socket.create_server((host, port), family=family, backlog=BACKLOG)
     except OSError as error:
-        sentence = _BIND_ERRORS.get(error.errno or 0, "{host}:{port} cannot be listened on: {reason}.")
+        sentence = _BIND_ERRORS.get(
+            error.errno or 0, "{host}:{port} cannot be listened on: {reason}."
+        )
         raise RecorderError(sentence.format(host=host, port=port, reason=error.strerror)) from None

@@ -1,8 +1,8 @@
 """The number of clients that a server takes: as many as the limit of open files allows.
 
-An exchange takes two descriptors: the client's connection and one to its upstream. A client beyond that is refused
-while it still can be: once no descriptor is left, a connection can only be accepted to be closed, and the client sees a
-reset.
+An exchange takes two descriptors: the client's connection and one to its upstream. A client beyond
+that is refused while it still can be: once no descriptor is left, a connection can only be accepted
+to be closed, and the client sees a reset.
 """
 
 from __future__ import annotations
@@ -13,12 +13,16 @@ from typing import NamedTuple
 
 EACH = 2  # the client's connection, and one to an upstream
 SHARE = 4  # a quarter is reserved: for journal, database, locks, and clients that are refused
-LEAST, MOST = 32, 2048  # reserved descriptors: what a recorder opens for itself, and a burst of clients
-BEYOND = 65_536  # where a system calls its limit infinite and has another: more than one process serves
+# reserved descriptors: what a recorder opens for itself, and a burst of clients
+LEAST, MOST = 32, 2048
+# where a system calls its limit infinite and has another: more than one process serves
+BEYOND = 65_536
 
 
 def raise_limit() -> int:
-    """Raise this process's soft limit of open files to the hard one; return the soft one that it had."""
+    """Raise this process's soft limit of open files to the hard one; return the soft one that it
+    had.
+    """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY:
         return soft
@@ -31,14 +35,20 @@ def raise_limit() -> int:
 
 
 def lower_limit(pid: int, soft: int) -> None:
-    """Give a child process that soft limit again: some programs fail with larger descriptors (`select`)."""
+    """Give a child process that soft limit again: some programs fail with larger descriptors
+    (`select`).
+    """
     if hasattr(resource, "prlimit"):  # Linux
         with suppress(OSError, ValueError):  # it has ended already
-            resource.prlimit(pid, resource.RLIMIT_NOFILE, (soft, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+            resource.prlimit(
+                pid, resource.RLIMIT_NOFILE, (soft, resource.getrlimit(resource.RLIMIT_NOFILE)[1])
+            )
 
 
 class Capacity(NamedTuple):
-    """Numbers of clients: those beyond `served` are refused, those beyond `accepted` wait in the kernel."""
+    """Numbers of clients: those beyond `served` are refused, those beyond `accepted` wait in the
+    kernel.
+    """
 
     served: int
     accepted: int

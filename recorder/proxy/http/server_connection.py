@@ -2,12 +2,16 @@
 
 httptools (llhttp, the parser of Node.js) parses HTTP/1.1. Rules of this file:
 
-* A request is answered only if everybody who reads its head finds the same end of it; any other is a 400.
-* The head of a request is bounded: its size, its number of headers, its time. What follows it costs no timer.
-* A body that the app does not read is held back in the kernel, and so are requests behind those that wait already.
-* A request waits for the end of the one before it, and until the client has taken the responses sent so far: nothing is
-  answered in advance.
-* A client that leaves is noticed: at once where its connection is read, within `LOOK_S` where it is not.
+* A request is answered only if everybody who reads its head finds the same end of it; any other is
+  a 400.
+* The head of a request is bounded: its size, its number of headers, its time. What follows it costs
+  no timer.
+* A body that the app does not read is held back in the kernel, and so are requests behind those
+  that wait already.
+* A request waits for the end of the one before it, and until the client has taken the responses
+  sent so far: nothing is answered in advance.
+* A client that leaves is noticed: at once where its connection is read, within `LOOK_S` where it is
+  not.
 * An offer to switch to WebSocket is the last request that is parsed, until the app has declined it.
 """
 
@@ -31,12 +35,16 @@ from recorder.proxy.http.server_exchange import App, Headers, ServerExchange
 
 log = logging.getLogger(__name__)
 
-HEAD_BYTES = 64 * 2**10  # of a request's line and headers: Codex sends about 4 KiB, httpx takes a URL of 64
+# of a request's line and headers: Codex sends about 4 KiB, httpx takes a URL of 64
+HEAD_BYTES = 64 * 2**10
 HEADERS = 100  # of a request: SDKs send about 25
-HEAD_S = 10.0  # from the first byte of a request to the last one of its head, which clients send in one piece
+# from the first byte of a request to the last one of its head, which clients send in one piece
+HEAD_S = 10.0
 KEEP_ALIVE_S = 75.0  # longer than clients keep an idle connection, so that they let go first
-HELD_BYTES = 64 * 2**10  # of a body that is not read: then the socket is not read, and TCP holds the client back
-LOOK_S = 1.0  # between looks whether a client has gone that is not read, and so would not be seen to
+# of a body that is not read: then the socket is not read, and TCP holds the client back
+HELD_BYTES = 64 * 2**10
+# between looks whether a client has gone that is not read, and so would not be seen to
+LOOK_S = 1.0
 PIPELINED = 16  # requests behind the one that is being answered: more than any client sends at once
 
 _GONE = getattr(select, "POLLRDHUP", 0)  # poll always reports a broken connection
@@ -49,7 +57,11 @@ _REFUSAL = (
     b"connection: close\r\n\r\n%b" % (len(_BAD_REQUEST), _BAD_REQUEST)
 )
 UNLIMITED = 2**31
-_NO_ROOM_HEADERS = [(b"content-type", b"application/json"), (b"retry-after", b"1"), (b"connection", b"close")]
+_NO_ROOM_HEADERS = [
+    (b"content-type", b"application/json"),
+    (b"retry-after", b"1"),
+    (b"connection", b"close"),
+]
 _NO_ROOM = (
     b'{"error":{"message":"This recorder has as many connections as its limit of open files allows: try again soon, '
     b'or raise the limit (ulimit -n) and restart it.","type":"no_room","code":"no_room"}}'
@@ -59,8 +71,12 @@ _NO_ROOM = (
 class ServerConnections:
     """The connections of one server, and the exchanges that are being answered on them."""
 
-    def __init__(self, app: App, on_crowded: Callable[[], None], on_eased: Callable[[], None]) -> None:
-        """`on_crowded` is called beyond `capacity.accepted` connections, `on_eased` when there are fewer again."""
+    def __init__(
+        self, app: App, on_crowded: Callable[[], None], on_eased: Callable[[], None]
+    ) -> None:
+        """`on_crowded` is called beyond `capacity.accepted` connections, `on_eased` when there are
+        fewer again.
+        """
         self.app = app
         self.capacity = Capacity(UNLIMITED, UNLIMITED)
         self.connections: set[ServerConnection] = set()
@@ -78,7 +94,8 @@ class ServerConnections:
         if not self._is_full:
             self._is_full = True
             log.warning(
-                "no more than %d clients at once: new ones are refused; raise the limit (ulimit -n)", capacity.served
+                "no more than %d clients at once: new ones are refused; raise the limit (ulimit -n)",
+                capacity.served,
             )
         if count > capacity.accepted:
             self._on_crowded()
@@ -100,7 +117,9 @@ class ServerConnections:
 
 
 async def _refuse(exchange: ServerExchange) -> None:
-    """Answer 503 when the body is read: closing before would reset the connection, and the answer would be lost."""
+    """Answer 503 when the body is read: closing before would reset the connection, and the answer
+    would be lost.
+    """
     if not exchange.expects:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(HEAD_S):
@@ -110,10 +129,12 @@ async def _refuse(exchange: ServerExchange) -> None:
 
 
 def is_framed(headers: Iterable[tuple[bytes, bytes]], version: str) -> bool:
-    """Return whether everybody who reads these headers finds the same end of the request (RFC 9112 section 6.3).
+    """Return whether everybody who reads these headers finds the same end of the request (RFC 9112
+    section 6.3).
 
-    httptools lets through what this refuses: versions other than 1.0 and 1.1, transfer codings that not every server
-    decodes or that HTTP/1.0 does not have, and names that a server which keeps headers in variables takes for others.
+    httptools lets through what this refuses: versions other than 1.0 and 1.1, transfer codings that
+    not every server decodes or that HTTP/1.0 does not have, and names that a server which keeps
+    headers in variables takes for others.
     """
     codings = []
     for name, value in headers:
@@ -140,7 +161,9 @@ class ServerConnection(asyncio.Protocol):
         self._is_refused = False
         self._is_offered = self._is_declining = False  # another protocol
         self._is_raw = (
-            False  # what comes is not parsed: it was switched, or will be if the app accepts the last request
+            # what comes is not parsed: it was switched, or will be if the app accepts the last
+            # request
+            False
         )
         self._head_bytes = self._bodiless_bytes = 0
         self._url = b""
@@ -248,7 +271,9 @@ class ServerConnection(asyncio.Protocol):
         exchange, self._answering = self._answering, None
         if exchange is None or not exchange.more:
             self.transport.close()
-        else:  # closing now could reset the connection, and what the client has not read yet would be lost
+        else:
+            # closing now could reset the connection, and what the client has not read yet would be
+            # lost
             self._coming = None
             self._wait(HEAD_S)
         self._hold()
@@ -290,11 +315,18 @@ class ServerConnection(asyncio.Protocol):
         self._bodiless_bytes = 0
         self._wait(None)
         exchange = ServerExchange(
-            self, parser.get_method().decode("ascii"), url.path, url.query or b"", headers, version=version
+            self,
+            parser.get_method().decode("ascii"),
+            url.path,
+            url.query or b"",
+            headers,
+            version=version,
         )
         exchange.closes = version == "1.0" or not parser.should_keep_alive()
         if version == "1.1":
-            exchange.expects = b"100-continue" in [value.lower() for name, value in headers if name == b"expect"]
+            exchange.expects = b"100-continue" in [
+                value.lower() for name, value in headers if name == b"expect"
+            ]
         self._is_offered = parser.should_upgrade()
         if self._is_offered and _offers_websocket(exchange, version):
             exchange.upgrade = _WEBSOCKET
@@ -321,7 +353,8 @@ class ServerConnection(asyncio.Protocol):
 
     def _new_parser(self) -> httptools.HttpRequestParser:
         parser = httptools.HttpRequestParser(self)
-        parser.set_dangerous_leniencies(lenient_data_after_close=True)  # the client may have pipelined before it closes
+        # the client may have pipelined before it closes
+        parser.set_dangerous_leniencies(lenient_data_after_close=True)
         return parser
 
     def _parse(self, data: bytes) -> None:
@@ -340,10 +373,12 @@ class ServerConnection(asyncio.Protocol):
                 return
 
     def _decline(self) -> None:
-        """Continue in HTTP/1.1, as a client that offers another protocol expects of a server that does not support it.
+        """Continue in HTTP/1.1, as a client that offers another protocol expects of a server that
+        does not support it.
 
-        Java's client offers HTTP/2 with each first request. The parser takes what follows for that protocol; it is the
-        body of the request, so a new parser reads it, behind a head with the same framing.
+        Java's client offers HTTP/2 with each first request. The parser takes what follows for that
+        protocol; it is the body of the request, so a new parser reads it, behind a head with the
+        same framing.
         """
         framing = [b"%b: %b\r\n" % header for header in self._headers if header[0] in _FRAMING]
         self._parser, self._is_offered, self._is_declining = self._new_parser(), False, True
@@ -358,7 +393,12 @@ class ServerConnection(asyncio.Protocol):
 
     def _go_on(self) -> None:
         """Start to answer the next request, if its turn has come."""
-        if self._waiting and self._answering is None and not self.write_paused and not self.transport.is_closing():
+        if (
+            self._waiting
+            and self._answering is None
+            and not self.write_paused
+            and not self.transport.is_closing()
+        ):
             self._answering = exchange = self._waiting.popleft()
             self._connections.answering.add(exchange)
             self._loop.create_task(self._connections.answer(exchange, is_refused=self._is_refused))
@@ -366,7 +406,9 @@ class ServerConnection(asyncio.Protocol):
     def _hold(self) -> None:
         """Pause reading while too much is held, else resume it."""
         coming = self._coming
-        held = len(self._waiting) >= PIPELINED or (coming is not None and coming.held_bytes > HELD_BYTES)
+        held = len(self._waiting) >= PIPELINED or (
+            coming is not None and coming.held_bytes > HELD_BYTES
+        )
         if held != self._is_held and not self.transport.is_closing():
             self._is_held = held
             if held:
@@ -388,14 +430,17 @@ class ServerConnection(asyncio.Protocol):
             poll = select.poll()
             poll.register(self.transport.get_extra_info("socket").fileno(), _GONE)
             is_switched = self._answering is not None and self._answering.is_switched
-            broken = select.POLLERR if is_switched else ~0  # a FIN ends only one direction of one that was switched
+            # a FIN ends only one direction of one that was switched
+            broken = select.POLLERR if is_switched else ~0
             if any(events & broken for _, events in poll.poll(0)):
                 self.transport.abort()
             else:
                 self._look_later()
 
     def _refuse(self) -> None:
-        """Answer 400 to what is not HTTP; in the middle of a response there is no place for that, and it is cut off."""
+        """Answer 400 to what is not HTTP; in the middle of a response there is no place for that,
+        and it is cut off.
+        """
         self._is_deaf = True
         if self._answering is None or not self._answering.started:
             self.transport.write(_REFUSAL)
@@ -406,7 +451,8 @@ class ServerConnection(asyncio.Protocol):
     def _count(self, size: int) -> None:
         self._head_bytes += size
         if self._head_bytes > HEAD_BYTES or len(self._headers) > HEADERS:
-            raise ValueError("the head of the request is too large")  # which httptools makes a 400 of
+            # which httptools makes a 400 of
+            raise ValueError("the head of the request is too large")
 
     def _wait(self, seconds: float | None) -> None:
         """Wait no longer than that for a head; `None`: wait for nothing any more."""
@@ -415,7 +461,10 @@ class ServerConnection(asyncio.Protocol):
         self._timer = None if seconds is None else self._loop.call_later(seconds, self._late)
 
     def _late(self) -> None:
-        """Close: no whole head has come in time. Behind a request that is being answered it gets more time."""
+        """Close: no whole head has come in time.
+
+        Behind a request that is being answered it gets more time.
+        """
         self._timer = None
         if self._answering is not None or self._waiting:
             self._wait(HEAD_S)
@@ -424,7 +473,8 @@ class ServerConnection(asyncio.Protocol):
 
 
 def _offers_websocket(exchange: ServerExchange, version: str) -> bool:
-    """Return whether a request that offers another protocol can be switched to WebSocket (RFC 6455 section 4.2.1).
+    """Return whether a request that offers another protocol can be switched to WebSocket (RFC 6455
+    section 4.2.1).
 
     One with a body cannot: what comes behind the head is that body, and is read as such.
     """

@@ -2,11 +2,13 @@
 
 Rules of this file:
 
-* A response that its app does not finish is never ended properly: the client must see that it is not whole.
-* Data is written to the connection at once: the head together with the available part of the body, the end together
-  with the last part.
+* A response that its app does not finish is never ended properly: the client must see that it is
+  not whole.
+* Data is written to the connection at once: the head together with the available part of the body,
+  the end together with the last part.
 * The app is cancelled when its client has gone. Nothing is raised for that.
-* After a 101 nothing is HTTP any more: both directions are raw bytes, and each has its own end, a FIN.
+* After a 101 nothing is HTTP any more: both directions are raw bytes, and each has its own end, a
+  FIN.
 """
 
 from __future__ import annotations
@@ -30,7 +32,10 @@ _PHRASES = {int(status): status.phrase.encode() for status in http.HTTPStatus}
 
 
 class Connection(Protocol):
-    """The part of a connection that an exchange calls. While `write_paused` no more should be sent."""
+    """The part of a connection that an exchange calls.
+
+    While `write_paused` no more should be sent.
+    """
 
     transport: Any
     write_paused: bool
@@ -63,7 +68,8 @@ class Bearer(NamedTuple):
     team: str | None = None
     tags: tuple[str, ...] = ()
     upstreams: tuple[str, ...] = ()  # those that it may use, by their names; none: all
-    content: Literal["full", "shape", "none"] = "full"  # at most, of what its requests and their responses have
+    # at most, of what its requests and their responses have
+    content: Literal["full", "shape", "none"] = "full"
     is_valid: Callable[[], bool] = lambda: True  # still: a token may be revoked
 
     def may_use(self, upstream: str) -> bool:
@@ -73,20 +79,29 @@ class Bearer(NamedTuple):
 class ServerExchange:
     """One request, from its head on, and its response.
 
-    `path` and `query` are those of the target, in bytes, as they came; names in `headers` are in lower case.
+    `path` and `query` are those of the target, in bytes, as they came; names in `headers` are in
+    lower case.
 
-    `upgrade` is the protocol that the client offers to switch to, in lower case, if an app can accept it: only
-    `websocket`. The request has no body; what comes behind its head is held until the app has answered. `start` with
-    101 accepts: from then on `read` returns the client's raw bytes, and is empty at its FIN; `write` sends raw bytes,
-    `finish` the last of them and a FIN. The app may read on after that; when it returns, the exchange is over. Any
-    other status declines, and the connection goes on in HTTP.
+    `upgrade` is the protocol that the client offers to switch to, in lower case, if an app can
+    accept it: only `websocket`. The request has no body; what comes behind its head is held until
+    the app has answered. `start` with 101 accepts: from then on `read` returns the client's raw
+    bytes, and is empty at its FIN; `write` sends raw bytes, `finish` the last of them and a FIN.
+    The app may read on after that; when it returns, the exchange is over. Any other status
+    declines, and the connection goes on in HTTP.
 
-    `added` are further headers of the response: they are sent unless it has one with the name of the first of them.
-    `bearer` has shown a token, if an app in front of this one asked for it.
+    `added` are further headers of the response: they are sent unless it has one with the name of
+    the first of them. `bearer` has shown a token, if an app in front of this one asked for it.
     """
 
     def __init__(
-        self, connection: Connection, method: str, path: bytes, query: bytes, headers: Headers, *, version: str
+        self,
+        connection: Connection,
+        method: str,
+        path: bytes,
+        query: bytes,
+        headers: Headers,
+        *,
+        version: str,
     ) -> None:
         self.method, self.path, self.query, self.headers = method, path, query, headers
         self.flow = self._connection = connection
@@ -108,13 +123,18 @@ class ServerExchange:
     # -- for the app: the request
 
     def take(self, limit_bytes: int) -> bytes | None:
-        """Return the unread rest of the request body if all of it is here, and no longer than that, else None."""
+        """Return the unread rest of the request body if all of it is here, and no longer than that,
+        else None.
+        """
         if self._is_offer():
             return b""
         return None if self.more or self.held_bytes > limit_bytes else self._taken()
 
     async def read(self) -> bytes:
-        """Return the next piece of the request body; empty at its end. Of a client that has left it never returns."""
+        """Return the next piece of the request body; empty at its end.
+
+        Of a client that has left it never returns.
+        """
         if self._is_offer():
             return b""
         if self.expects and not self.started:
@@ -126,7 +146,9 @@ class ServerExchange:
         return self._taken()
 
     def _is_offer(self) -> bool:
-        """Return whether it is an offer to switch that was not accepted: what is held then is not a body."""
+        """Return whether it is an offer to switch that was not accepted: what is held then is not a
+        body.
+        """
         return self.upgrade is not None and not self.is_switched
 
     def _taken(self) -> bytes:
@@ -136,11 +158,16 @@ class ServerExchange:
 
     # -- for the app: the response
 
-    def start(self, status: int, headers: Headers, *, reason: bytes | None = None, first: bytes = b"") -> None:
-        """Send the head, and `first` of the body with it. Without a reason phrase it is that of the standard.
+    def start(
+        self, status: int, headers: Headers, *, reason: bytes | None = None, first: bytes = b""
+    ) -> None:
+        """Send the head, and `first` of the body with it.
 
-        A 101 switches, also where the client did not offer it: then what it pipelined is not answered any more. Raises
-        `ValueError`, and sends nothing, if a header has what none can have.
+        Without a reason phrase it is that of the standard.
+
+        A 101 switches, also where the client did not offer it: then what it pipelined is not
+        answered any more. Raises `ValueError`, and sends nothing, if a header has what none can
+        have.
         """
         head = self._head(status, headers, _PHRASES.get(status, b"") if reason is None else reason)
         self.started = True
@@ -151,14 +178,20 @@ class ServerExchange:
         self._send(head + self._framed(first) if first else head)
 
     def write(self, data: bytes) -> None:
-        """Send a piece of the body. Does not raise. A body that is longer than its Content-Length is cut off."""
+        """Send a piece of the body.
+
+        Does not raise. A body that is longer than its Content-Length is cut off.
+        """
         if data:
             self._send(self._framed(data))
 
     def finish(self, last: bytes = b"") -> None:
-        """Send the last piece, and the end. A body that is shorter than its Content-Length has none.
+        """Send the last piece, and the end.
 
-        After a 101 the end is a FIN; the client's direction goes on, for as long as the app reads it.
+        A body that is shorter than its Content-Length has none.
+
+        After a 101 the end is a FIN; the client's direction goes on, for as long as the app reads
+        it.
         """
         data = self._framed(last) if last else b""
         if self.is_switched:
@@ -195,13 +228,18 @@ class ServerExchange:
         known = {name.lower(): value for name, value in headers}
         if self.added and self.added[0][0] not in known:
             headers = [*headers, *self.added]
-        lines = [b"HTTP/1.1 %d %b\r\n" % (status, reason), *[b"%b: %b\r\n" % header for header in headers]]
+        lines = [
+            b"HTTP/1.1 %d %b\r\n" % (status, reason),
+            *[b"%b: %b\r\n" % header for header in headers],
+        ]
         if status != SWITCHING:
             lines += self._framing(status, known)
         return b"".join([*lines, b"\r\n"])
 
     def _framing(self, status: int, known: dict[bytes, bytes]) -> list[bytes]:
-        """Choose how the body ends; return the lines of the head that say so, besides those in `known`."""
+        """Choose how the body ends; return the lines of the head that say so, besides those in
+        `known`.
+        """
         lines = []
         if self.method == "HEAD" or status in _BODILESS:
             self._is_bodiless = True
@@ -214,7 +252,8 @@ class ServerExchange:
             lines.append(b"transfer-encoding: chunked\r\n")
         if b"close" in known.get(b"connection", b"").lower():
             self.closes = True
-        elif self.closes or self.expects:  # who waits for that word, and hears another, sends the body or does not
+        elif self.closes or self.expects:
+            # who waits for that word, and hears another, sends the body or does not
             self.closes = True
             lines.append(b"connection: close\r\n")
         return lines
@@ -259,7 +298,8 @@ class ServerExchange:
     async def answer(self, app: App) -> None:
         """Call the app. It must run in a separate task."""
         self._task = asyncio.current_task()
-        if self.gone and self._task is not None:  # it left before its turn came; the app is called all the same
+        # it left before its turn came; the app is called all the same
+        if self.gone and self._task is not None:
             self._task.cancel()
         try:
             await app(self)
@@ -276,7 +316,8 @@ class ServerExchange:
 
     def _break_off(self) -> None:
         if self.started and self._left is None and not self._is_chunked and not self._is_bodiless:
-            self._connection.reset()  # closing would be the end of that body, or of what follows a 101
+            # closing would be the end of that body, or of what follows a 101
+            self._connection.reset()
         else:
             self._connection.transport.close()
 
@@ -287,4 +328,5 @@ class ServerExchange:
 
 
 App = Callable[[ServerExchange], Awaitable[None]]
-"""Answers a request. One that returns, or raises, without having finished breaks the response off."""
+"""Answers a request. One that returns, or raises, without having finished breaks the response off.
+"""

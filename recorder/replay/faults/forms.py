@@ -1,7 +1,8 @@
-"""Faults as they are written on a command line or in a marker: `cut@12`, `stall@3:2s`, `status:429:retry-after=1`.
+"""Faults as they are written on a command line or in a marker: `cut@12`, `stall@3:2s`,
+`status:429:retry-after=1`.
 
-A form is a name, where it strikes after `@`, and options after `:`. `FORMS` has all of them, as shown to users, with
-their allowed values.
+A form is a name, where it strikes after `@`, and options after `:`. `FORMS` has all of them, as
+shown to users, with their allowed values.
 """
 
 from __future__ import annotations
@@ -50,7 +51,9 @@ FORMS: Mapping[str, str] = {
     "fragment": "fragment@EVENT or fragment@EVENT:N for a WebSocket",
     "ping": "ping@EVENT for a WebSocket",
 }
-"""What there is. Events count from 1; `cut@0`, `end@0`, `error@0` and `stall@0` are before the first."""
+"""What there is. Events count from 1; `cut@0`, `end@0`, `error@0` and `stall@0` are before the
+first.
+"""
 
 SECONDS_LIMIT = 86_400  # a day: who waits longer wants a stall without an end
 

@@ -1,4 +1,5 @@
-"""The kinds of faults, each a `Fault`: errors, delays, cuts, stalls, lost or damaged events, slices.
+"""The kinds of faults, each a `Fault`: errors, delays, cuts, stalls, lost or damaged events,
+slices.
 
 Waiting is their only I/O, on the clock of the run.
 """
@@ -96,7 +97,9 @@ class _AfterEvent(_AtEvent, frozen=True):
 
 
 class CutAfter(_AfterEvent, frozen=True):
-    """The connection breaks after an event: with a code after a Close frame, if it is one of WebSocket."""
+    """The connection breaks after an event: with a code after a Close frame, if it is one of
+    WebSocket.
+    """
 
     outcome: str = "truncated"
     code: int | None = None
@@ -106,7 +109,9 @@ class CutAfter(_AfterEvent, frozen=True):
 
 
 class EndAfter(_AtEvent, frozen=True):
-    """The response ends after an event as a whole one does: HTTP is complete, and what follows is missing."""
+    """The response ends after an event as a whole one does: HTTP is complete, and what follows is
+    missing.
+    """
 
     async def body(self, chunks: Chunks, run: Run) -> Chunks:
         if self.event == 0:
@@ -189,7 +194,9 @@ class Which(msgspec.Struct, frozen=True):
     def has(self, block: EventBlock, run: Run) -> bool:
         if block.event is None:
             return False
-        return block.event == self.event if self.event is not None else run.dice.random() < self.share
+        return (
+            block.event == self.event if self.event is not None else run.dice.random() < self.share
+        )
 
 
 class _OfEvents(Fault, frozen=True):
@@ -240,7 +247,8 @@ class Reordered(_OfEvents, frozen=True):
         return in_place(self._reordered(chunks, run), run.framing)
 
     async def _reordered(self, chunks: Chunks, run: Run) -> AsyncIterator[EventBlock]:
-        late: list[EventBlock] = []  # the event, and comments after it: one may be the end of an array
+        # the event, and comments after it: one may be the end of an array
+        late: list[EventBlock] = []
         async for block in blocks(chunks, run.framing):
             if late and block.event is not None:
                 run.struck(self)
@@ -263,7 +271,9 @@ class _OfMessages(_AtEvent, frozen=True):
     def unmet(self) -> str:
         return f"no response over WebSocket had an event {self.event}"
 
-    def frames(self, number: int, frames: Sequence[OutgoingFrame], run: Run) -> Sequence[OutgoingFrame]:
+    def frames(
+        self, number: int, frames: Sequence[OutgoingFrame], run: Run
+    ) -> Sequence[OutgoingFrame]:
         if number != self.event:
             return frames
         run.struck(self)
@@ -297,7 +307,9 @@ class Pinged(_OfMessages, frozen=True):
 
 
 class Slice(Fault, frozen=True):
-    """Bytes come in small pieces: at random, or cut in the middle of every character that has several bytes."""
+    """Bytes come in small pieces: at random, or cut in the middle of every character that has
+    several bytes.
+    """
 
     limit_bytes: int = SLICE_BYTES
     in_characters: bool = False
@@ -313,7 +325,8 @@ class Slice(Fault, frozen=True):
                 run.struck(self)
             for start, stop in pairwise([0, *places, len(chunk)]):
                 yield chunk[start:stop]
-                await asyncio.sleep(0)  # what is sent in one turn of an event loop may leave in one piece
+                # what is sent in one turn of an event loop may leave in one piece
+                await asyncio.sleep(0)
 
     def _places(self, chunk: bytes, dice: random.Random) -> Iterator[int]:
         if self.in_characters:
@@ -355,7 +368,11 @@ def _no_event(number: int) -> str:
 
 def _cut(fault: CutAfter | CutAt, run: Run) -> UpstreamError:
     run.struck(fault)
-    close = (fault.code, CLOSE_REASON) if isinstance(fault, CutAfter) and fault.code is not None else None
+    close = (
+        (fault.code, CLOSE_REASON)
+        if isinstance(fault, CutAfter) and fault.code is not None
+        else None
+    )
     return UpstreamError("the connection was cut by a fault", fault.outcome, close=close)
 
 

@@ -1,23 +1,34 @@
-"""Faults: a transport that wraps another one and does to its responses what networks and providers do.
+"""Faults: a transport that wraps another one and does to its responses what networks and providers
+do.
 
-Several apply in the order given. Other files have the kinds (`recorder.replay.faults.kinds`) and the notation
-(`recorder.replay.faults.forms`).
+Several apply in the order given. Other files have the kinds (`recorder.replay.faults.kinds`) and
+the notation (`recorder.replay.faults.forms`).
 
 Rules of this file:
 
-* Same seed, same run: chance comes from a generator seeded with the seed and the number of the request. The transport's
-  own chunking does not count: faults at events see events, whole ones.
-* Events are those of event streams. Another body has none: what strikes before the first event, at a time or at bytes
-  strikes it too, what strikes at an event does not. The wrapped transport is asked for a body that is not
-  content-coded, so that there are events to see.
-* Over WebSocket a message is an event, and each request message a request (`recorder.replay.websocket`).
-* Which faults have done nothing is known; and a replay knows of the requests that a fault has answered in its place.
+* Same seed, same run: chance comes from a generator seeded with the seed and the number of the
+  request. The transport's own chunking does not count: faults at events see events, whole ones.
+* Events are those of event streams. Another body has none: what strikes before the first event, at
+  a time or at bytes strikes it too, what strikes at an event does not. The wrapped transport is
+  asked for a body that is not content-coded, so that there are events to see.
+* Over WebSocket a message is an event, and each request message a request
+  (`recorder.replay.websocket`).
+* Which faults have done nothing is known; and a replay knows of the requests that a fault has
+  answered in its place.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Iterable, Iterator, Sequence
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterable,
+    AsyncIterator,
+    Callable,
+    Iterable,
+    Iterator,
+    Sequence,
+)
 from functools import partial
 from itertools import count
 from typing import NamedTuple
@@ -36,7 +47,9 @@ Chunks = AsyncGenerator[bytes, None]
 
 
 class EventBlock(NamedTuple):
-    """The bytes of one event of a stream, or of a comment; `event` counts the events from 1, comments none."""
+    """The bytes of one event of a stream, or of a comment; `event` counts the events from 1,
+    comments none.
+    """
 
     raw: bytes
     event: int | None
@@ -73,7 +86,9 @@ async def blocks(chunks: AsyncIterable[bytes], framing: Framing = SSE) -> AsyncI
 
 
 async def in_place(blocks: AsyncIterable[EventBlock], framing: Framing) -> Chunks:
-    """Yield the bytes of blocks that stand elsewhere than they did: the whole of them is framed as before."""
+    """Yield the bytes of blocks that stand elsewhere than they did: the whole of them is framed as
+    before.
+    """
     is_first = True
     async for block in blocks:
         stands_apart = block.event is not None or is_first
@@ -82,9 +97,18 @@ async def in_place(blocks: AsyncIterable[EventBlock], framing: Framing) -> Chunk
 
 
 class Run:
-    """One request on its way through the faults; `struck` is called with the faults that had an effect."""
+    """One request on its way through the faults; `struck` is called with the faults that had an
+    effect.
+    """
 
-    def __init__(self, request: Request, number: int, seed: int, clock: Clock, struck: Callable[[Fault], None]) -> None:
+    def __init__(
+        self,
+        request: Request,
+        number: int,
+        seed: int,
+        clock: Clock,
+        struck: Callable[[Fault], None],
+    ) -> None:
         self.request, self.number = request, number  # 1 for the first that the transport is asked
         self.dice = random.Random(f"{seed}/{number}")
         self.waiting = Waiting(clock, request)
@@ -115,15 +139,21 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True):
         """Return the response body, changed."""
         return chunks
 
-    def frames(self, number: int, frames: Sequence[OutgoingFrame], run: Run) -> Sequence[OutgoingFrame]:
-        """Return the WebSocket frames of a message, changed; `number` counts the messages of a response from 1."""
+    def frames(
+        self, number: int, frames: Sequence[OutgoingFrame], run: Run
+    ) -> Sequence[OutgoingFrame]:
+        """Return the WebSocket frames of a message, changed; `number` counts the messages of a
+        response from 1.
+        """
         return frames
 
 
 class FaultTransport:
     """Applies the faults to each request that passes through `inner`, and to its response."""
 
-    def __init__(self, inner: Transport, faults: Sequence[Fault], *, seed: int = 0, clock: Clock = LOOP) -> None:
+    def __init__(
+        self, inner: Transport, faults: Sequence[Fault], *, seed: int = 0, clock: Clock = LOOP
+    ) -> None:
         self._inner, self._faults, self._seed, self._clock = inner, faults, seed, clock
         self._numbers = count(1)
         self._struck: set[Fault] = set()
@@ -142,7 +172,9 @@ class FaultTransport:
         for fault in self._faults:
             if (refused := await fault.before(run)) is not None:
                 if isinstance(self._inner, ReplayTransport):
-                    await self._inner.note(request, "fault", f"The fault {fault.form} has answered it.")
+                    await self._inner.note(
+                        request, "fault", f"The fault {fault.form} has answered it."
+                    )
                 return refused
         if any(fault.needs_events for fault in self._faults):
             request.headers["accept-encoding"] = "identity"
@@ -151,7 +183,9 @@ class FaultTransport:
         response.extensions["frames"] = partial(self._frames, run)
         return response
 
-    def _frames(self, run: Run, number: int, frames: Sequence[OutgoingFrame]) -> Sequence[OutgoingFrame]:
+    def _frames(
+        self, run: Run, number: int, frames: Sequence[OutgoingFrame]
+    ) -> Sequence[OutgoingFrame]:
         for fault in self._faults:
             frames = fault.frames(number, frames, run)
         return frames
@@ -166,7 +200,10 @@ class _FaultyChunks:
     def __init__(self, response: Response, faults: Sequence[Fault], run: Run) -> None:
         self._inner = response.stream
         self._steps: list[Chunks] = [_chunks(self._inner)]
-        path, content_type = run.request.url.raw_path.decode("ascii"), response.headers.get("content-type") or ""
+        path, content_type = (
+            run.request.url.raw_path.decode("ascii"),
+            response.headers.get("content-type") or "",
+        )
         dialect = by_path(run.request.method, path)
         framing = dialect.framing_of(path, response.status_code, [("content-type", content_type)])
         has_events = framing is not None and not response.headers.get("content-encoding")

@@ -4,29 +4,34 @@ Must not know: where recordings come from, and how answers are sent.
 
 Rules of this file:
 
-* Method, upstream, path and query must be the same. Then four rules, the strictest first: the body is the same; it is
-  the same except for noise; it is the only unused one that is the same except for times and UUIDs in what the model
-  reads; it is the only unused one at that position of a conversation. The last two are for agents, whose instructions
-  are never the same twice: they are used only where the rules ask for them, and say what differs. The matcher never
-  guesses: if none applies, it is a miss, which names the nearest recording and the differences.
-* A request to an unknown host can be for any upstream: it is for the only one with a recording of that method, path and
-  query. If there are several, path and headers decide, as in the proxy; else it is a miss.
-* A server that needs no body may answer before it came: then the log has what came until then, and a request that
-  begins so is the same.
-* Equal requests are answered in recorded order, each recorded answer once. Without `strict`, a client that runs again
-  gets the same answers: when all are used, they are given again in the same order, one for each request. GET reads a
-  state: it uses its answers in order too, and then repeats the last one.
-* A turn over WebSocket is the POST that requests the same (`recorder.wire.turns`). Where a request has only what is new
-  since an earlier response, the whole conversations are compared, too, as noise is
-  (`recorder.replay.matching.candidates`).
-* The answer has the ids of the client that sent the request (`recorder.replay.matching.client_ids`).
-* `dict.pop` hands out exchanges: it gives each key to one thread only. Everything else is computed from constant data,
-  so two threads that compute it at once get the same result. There is no lock.
-* Secrets are removed from both, as when a request is recorded: two requests never differ by a secret.
+* Method, upstream, path and query must be the same. Then four rules, the strictest first: the body
+  is the same; it is the same except for noise; it is the only unused one that is the same except
+  for times and UUIDs in what the model reads; it is the only unused one at that position of a
+  conversation. The last two are for agents, whose instructions are never the same twice: they are
+  used only where the rules ask for them, and say what differs. The matcher never guesses: if none
+  applies, it is a miss, which names the nearest recording and the differences.
+* A request to an unknown host can be for any upstream: it is for the only one with a recording of
+  that method, path and query. If there are several, path and headers decide, as in the proxy; else
+  it is a miss.
+* A server that needs no body may answer before it came: then the log has what came until then, and
+  a request that begins so is the same.
+* Equal requests are answered in recorded order, each recorded answer once. Without `strict`, a
+  client that runs again gets the same answers: when all are used, they are given again in the same
+  order, one for each request. GET reads a state: it uses its answers in order too, and then repeats
+  the last one.
+* A turn over WebSocket is the POST that requests the same (`recorder.wire.turns`). Where a request
+  has only what is new since an earlier response, the whole conversations are compared, too, as
+  noise is (`recorder.replay.matching.candidates`).
+* The answer has the ids of the client that sent the request
+  (`recorder.replay.matching.client_ids`).
+* `dict.pop` hands out exchanges: it gives each key to one thread only. Everything else is computed
+  from constant data, so two threads that compute it at once get the same result. There is no lock.
+* Secrets are removed from both, as when a request is recorded: two requests never differ by a
+  secret.
 * Pure, and never raises, whatever the request.
-* A response that was steered has a successor that no request asked for, on the same connection. A recording has it as a
-  turn whose request is the `response.steer`; one of an older recorder has its messages with the connection. Either way
-  they are sent behind the response that they continue.
+* A response that was steered has a successor that no request asked for, on the same connection. A
+  recording has it as a turn whose request is the `response.steer`; one of an older recorder has its
+  messages with the connection. Either way they are sent behind the response that they continue.
 """
 
 from __future__ import annotations
@@ -40,10 +45,31 @@ import msgspec
 
 from recorder.model.events import WEBSOCKET, CloseRecord, Recording, WebSocketTurn
 from recorder.replay.matching.by_id import Responses, Retrieval
-from recorder.replay.matching.candidates import Candidate, CandidateQueue, Group, History, MatchQuery, Resembling
+from recorder.replay.matching.candidates import (
+    Candidate,
+    CandidateQueue,
+    Group,
+    History,
+    MatchQuery,
+    Resembling,
+)
 from recorder.replay.matching.client_ids import pairs
-from recorder.replay.matching.fingerprint import MatchRequest, Once, Place, place, request_of, without_secrets
-from recorder.replay.matching.miss import Miss, RequestDifference, all_used, elsewhere, may_go_unanswered, unlike
+from recorder.replay.matching.fingerprint import (
+    MatchRequest,
+    Once,
+    Place,
+    place,
+    request_of,
+    without_secrets,
+)
+from recorder.replay.matching.miss import (
+    Miss,
+    RequestDifference,
+    all_used,
+    elsewhere,
+    may_go_unanswered,
+    unlike,
+)
 from recorder.replay.matching.noise import DEFAULT_RULES, Rules
 from recorder.replay.matching.rules import How
 from recorder.wire.dialects import by_name
@@ -73,7 +99,9 @@ def successors(recordings: Iterable[Recording]) -> Mapping[str, Successor]:
     """Return the successors, by the id of the response that each continues."""
     found: dict[str, Successor] = {}
     for recorded in recordings:
-        is_asked_for = is_turn(recorded) and was_asked_for(recorded.request.target, recorded.request_body)
+        is_asked_for = is_turn(recorded) and was_asked_for(
+            recorded.request.target, recorded.request_body
+        )
         if is_asked_for or not (is_turn(recorded) or is_connection(recorded)):
             continue
         for messages in _responses(recorded):
@@ -114,7 +142,17 @@ def _responses(recorded: Recording) -> Iterator[Sequence[tuple[int, bytes]]]:
         yield messages
 
 
-__all__ = ["Elsewhere", "HangUp", "Match", "MatchRequest", "Matcher", "Miss", "RequestDifference", "Seen", "request_of"]
+__all__ = [
+    "Elsewhere",
+    "HangUp",
+    "Match",
+    "MatchRequest",
+    "Matcher",
+    "Miss",
+    "RequestDifference",
+    "Seen",
+    "request_of",
+]
 
 Elsewhere = Literal["fault", "forwarded"]
 """Who answered a request in place of a recording."""
@@ -141,10 +179,13 @@ class Match(msgspec.Struct, frozen=True):
     how: How
     after: int | None = None  # of a stream that is resumed: only the events with greater numbers
     client_ids: Mapping[str, str] = {}  # recorded ones, and what the client has in their place
-    renumbered: Callable[[bytes], bytes] | None = None  # what gives a payload the ids of this request
-    followed_by: tuple[tuple[int, bytes], ...] = ()  # messages behind it, each so long after the one before
+    # what gives a payload the ids of this request
+    renumbered: Callable[[bytes], bytes] | None = None
+    # messages behind it, each so long after the one before
+    followed_by: tuple[tuple[int, bytes], ...] = ()
     hang_up: HangUp | None = None  # if it is the last turn of a connection that the server ended
-    differing: tuple[str, ...] = ()  # at a position, where the request is another one: `instructions`, `input[2]`
+    # at a position, where the request is another one: `instructions`, `input[2]`
+    differing: tuple[str, ...] = ()
 
 
 def _renumbering(recorded: Recording, body: bytes) -> Callable[[bytes], bytes] | None:
@@ -168,22 +209,28 @@ class Seen(msgspec.Struct, frozen=True):
 class Matcher:
     """Recorded exchanges, each to be given away once.
 
-    `strict`: when all equal recordings are used, the next request is a miss; otherwise the first answer is given again,
-    then the second, as to a client that runs again.
+    `strict`: when all equal recordings are used, the next request is a miss; otherwise the first
+    answer is given again, then the second, as to a client that runs again.
     """
 
-    def __init__(self, recordings: Sequence[Recording], rules: Rules = DEFAULT_RULES, *, strict: bool = True) -> None:
+    def __init__(
+        self, recordings: Sequence[Recording], rules: Rules = DEFAULT_RULES, *, strict: bool = True
+    ) -> None:
         self._rules = rules
         self._strict = strict
         self._history = History(recordings, rules)
-        self._all = [Candidate(number, recorded, rules, self._history) for number, recorded in enumerate(recordings)]
+        self._all = [
+            Candidate(number, recorded, rules, self._history)
+            for number, recorded in enumerate(recordings)
+        ]
         places: dict[Place, list[Candidate]] = {}
         for candidate in self._all:
             if not is_live_turn(candidate.original):  # those are played back with their connection
                 places.setdefault(candidate.place, []).append(candidate)
         self._groups = {place: Group(candidates) for place, candidates in places.items()}
         self._unused = {candidate.number: candidate for candidate in self._all}
-        self._resembled: dict[bytes | None, Candidate] = {}  # given where only one was left, by the key that was asked
+        # given where only one was left, by the key that was asked
+        self._resembled: dict[bytes | None, Candidate] = {}
         self._seen: deque[Seen] = deque(maxlen=SEEN_LIMIT)
 
     def match(self, request: MatchRequest) -> Match | Miss:
@@ -192,15 +239,21 @@ class Matcher:
         found = self._match(request)
         if isinstance(found, Match) and is_turn(found.recorded):
             turn = self._by_id[found.recorded.exchange.exchange_id].original
-            found = msgspec.structs.replace(found, hang_up=self._hang_up(turn), followed_by=self._followed_by(turn))
+            found = msgspec.structs.replace(
+                found, hang_up=self._hang_up(turn), followed_by=self._followed_by(turn)
+            )
         elif isinstance(found, Match) and request.method == WEBSOCKET:
             found = msgspec.structs.replace(found, recorded=self._with_turns(found.recorded))
         if isinstance(found, Match):
-            found = msgspec.structs.replace(found, renumbered=_renumbering(found.recorded, request.body))
+            found = msgspec.structs.replace(
+                found, renumbered=_renumbering(found.recorded, request.body)
+            )
             exchange_id = found.recorded.exchange.exchange_id
             self._seen.append(_seen(request, found.how, exchange_id, differing=found.differing))
             return found
-        self._seen.append(_seen(request, "probe" if found.is_optional else "miss", message=found.message))
+        self._seen.append(
+            _seen(request, "probe" if found.is_optional else "miss", message=found.message)
+        )
         if is_prewarm(request.target, request.body):
             self._history.add(prewarm_id(request.body), request)
         return found
@@ -220,7 +273,9 @@ class Matcher:
         return found
 
     def _with_turns(self, connection: Recording) -> Recording:
-        """Return the connection of a live session with its turns, which are played back with it; mark them as used."""
+        """Return the connection of a live session with its turns, which are played back with it;
+        mark them as used.
+        """
         turns = self._live_turns.get(connection.exchange.exchange_id, ())
         for turn in turns:
             self._take(turn)
@@ -231,7 +286,9 @@ class Matcher:
         return successors(candidate.original for candidate in self._all)
 
     def _followed_by(self, turn: Recording) -> tuple[tuple[int, bytes], ...]:
-        """Return the messages of the responses that continue a turn without a request, and mark them as used."""
+        """Return the messages of the responses that continue a turn without a request, and mark
+        them as used.
+        """
         if not self._successors:
             return ()
         messages: list[tuple[int, bytes]] = []
@@ -249,12 +306,17 @@ class Matcher:
         last: dict[str, tuple[int, Recording]] = {}
         for turn in (candidate.original for candidate in self._all):
             place = turn.request.websocket
-            if isinstance(place, WebSocketTurn) and place.number >= last.get(place.connection, (0, turn))[0]:
+            if (
+                isinstance(place, WebSocketTurn)
+                and place.number >= last.get(place.connection, (0, turn))[0]
+            ):
                 last[place.connection] = place.number, turn
         return {connection: turn for connection, (_, turn) in last.items()}
 
     def _hang_up(self, turn: Recording) -> HangUp | None:
-        """Return how the server ended the connection after a turn; None if it was not the last, or the client did."""
+        """Return how the server ended the connection after a turn; None if it was not the last, or
+        the client did.
+        """
         place = turn.request.websocket
         if not isinstance(place, WebSocketTurn) or self._last_turns[place.connection] is not turn:
             return None
@@ -267,9 +329,11 @@ class Matcher:
         return HangUp(after_ns, close.code, close.reason or "")
 
     def connection(self, request: MatchRequest) -> Recording | None:
-        """Return the recorded handshake for one whose messages are matched one by one, and mark it as used.
+        """Return the recorded handshake for one whose messages are matched one by one, and mark it
+        as used.
 
-        There may be none: the recordings may be of HTTP. With more handshakes than were recorded the last is returned.
+        There may be none: the recordings may be of HTTP. With more handshakes than were recorded
+        the last is returned.
         """
         group = self._groups.get(self._place(request))
         if group is None:
@@ -324,15 +388,20 @@ class Matcher:
         return others[0] if len(others) == 1 else at
 
     def _retrieved(self, request: MatchRequest, at: Place) -> Retrieval | None:
-        return self._responses.find(at, anywhere=not request.upstream_is_known) if at.method == "GET" else None
+        return (
+            self._responses.find(at, anywhere=not request.upstream_is_known)
+            if at.method == "GET"
+            else None
+        )
 
     @Once
     def _responses(self) -> Responses:
         return Responses((candidate.place, candidate.recorded) for candidate in self._all)
 
     def _alike(self, query: MatchQuery) -> Match | Miss | None:
-        """Find an equal exchange, down the ladder. Where equals are all used, what merely resembles is not an
-        answer.
+        """Find an equal exchange, down the ladder.
+
+        Where equals are all used, what merely resembles is not an answer.
         """
         used: tuple[How, CandidateQueue] | None = None
         for how, queue in query.queues(self._rules.until):
@@ -364,9 +433,11 @@ class Matcher:
         return self._unused.pop(candidate.number, None) is not None
 
     def _only_one(self, query: MatchQuery, resembling: Resembling) -> Match | None:
-        """Match the only one that can be meant: of the unused ones, or when all are used, the one that was it then.
+        """Match the only one that can be meant: of the unused ones, or when all are used, the one
+        that was it then.
 
-        Of several, each other one had been used when it was given, as what is equal to something else.
+        Of several, each other one had been used when it was given, as what is equal to something
+        else.
         """
         how, key, members = resembling
         unused = resembling.unused(self._unused)
@@ -388,7 +459,9 @@ def server_close(connection: Recording) -> CloseRecord | None:
 
 
 def _match(query: MatchQuery, candidate: Candidate, how: How) -> Match:
-    client_ids = {} if how == "exact" else pairs(candidate.fingerprint.client_ids, query.own.client_ids)
+    client_ids = (
+        {} if how == "exact" else pairs(candidate.fingerprint.client_ids, query.own.client_ids)
+    )
     return Match(candidate.recorded, how, client_ids=client_ids)
 
 
@@ -400,4 +473,13 @@ def _seen(
     differing: tuple[str, ...] = (),
 ) -> Seen:
     target = redact_target(request.target)
-    return Seen(request.method, target, request.upstream, len(request.body), how, exchange_id, message, differing)
+    return Seen(
+        request.method,
+        target,
+        request.upstream,
+        len(request.body),
+        how,
+        exchange_id,
+        message,
+        differing,
+    )

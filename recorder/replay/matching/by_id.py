@@ -1,13 +1,13 @@
-"""A response that is requested again by its id: found in the exchanges that made it, where no such question was
-recorded.
+"""A response that is requested again by its id: found in the exchanges that made it, where no such
+question was recorded.
 
-A client that lost its stream continues with `GET /responses/{id}?stream=true&starting_after=N`, at whatever number it
-was cut, or names the last event that it got (Gemini's Interactions); one that did not stream asks for
-`GET /responses/{id}`. Both are in the recorded stream of the response.
+A client that lost its stream continues with `GET /responses/{id}?stream=true&starting_after=N`, at
+whatever number it was cut, or names the last event that it got (Gemini's Interactions); one that
+did not stream asks for `GET /responses/{id}`. Both are in the recorded stream of the response.
 
-Nothing follows the last event of a complete response, so the number of that event, or a higher one, gets a stream
-without events, as from the provider. Where the recording broke off, what comes after its last event is not known: that
-is a miss.
+Nothing follows the last event of a complete response, so the number of that event, or a higher one,
+gets a stream without events, as from the provider. Where the recording broke off, what comes after
+its last event is not known: that is a miss.
 """
 
 from __future__ import annotations
@@ -30,24 +30,34 @@ from recorder.wire.recording import is_stream, joined, payloads_of
 FIRST_EVENTS = 8
 """A response says its id in one of the first events of its stream."""
 
-_UNFINISHED = frozenset({"queued", "in_progress"})  # states of a response, in every format that has those
+# states of a response, in every format that has those
+_UNFINISHED = frozenset({"queued", "in_progress"})
 
 
 class Retrieval(NamedTuple):
-    """An answer found by the id of a response; `after`, of its stream, the number from which on it is wanted."""
+    """An answer found by the id of a response; `after`, of its stream, the number from which on it
+    is wanted.
+    """
 
     recorded: Recording
     after: int | None
 
 
 class Responses:
-    """The responses that exchanges made, by upstream and id. Exchanges are read once, at the first request for them."""
+    """The responses that exchanges made, by upstream and id.
+
+    Exchanges are read once, at the first request for them.
+    """
 
     def __init__(self, recordings: Iterable[tuple[Place, Recording]]) -> None:
         self._parts: dict[tuple[str, str], list[Recording]] = {}
         for place, recorded in recordings:
             routes = by_path(place.method, place.path).response_routes
-            if routes is None or routes.made is None or not routes.made.search(f"{place.method} {place.path}"):
+            if (
+                routes is None
+                or routes.made is None
+                or not routes.made.search(f"{place.method} {place.path}")
+            ):
                 continue
             if (id := response_id(recorded, routes.member)) is not None:
                 self._parts.setdefault((place.upstream, id), []).append(recorded)
@@ -81,8 +91,12 @@ class Responses:
 
 
 def _stream(parts: Iterable[Recording], after: int | None) -> Retrieval | None:
-    """Return the exchange that has the next event and the most events after it: each resumed one has a part of it."""
-    spans = [(*span, part) for part in parts if is_stream(part) and (span := _span(part)) is not None]
+    """Return the exchange that has the next event and the most events after it: each resumed one
+    has a part of it.
+    """
+    spans = [
+        (*span, part) for part in parts if is_stream(part) and (span := _span(part)) is not None
+    ]
     if not spans:
         return None
     next_one = min(first for first, _, _ in spans) if after is None else after + 1
@@ -94,7 +108,9 @@ def _stream(parts: Iterable[Recording], after: int | None) -> Retrieval | None:
 
 
 def _after_event(parts: Iterable[Recording], member: str, id: str | None) -> Retrieval | None:
-    """Return the exchange that has the most events after the one of an id; without an id, one from the beginning."""
+    """Return the exchange that has the most events after the one of an id; without an id, one from
+    the beginning.
+    """
     rests: list[Recording] = []
     for part in filter(is_stream, parts):
         if id is not None:
@@ -106,7 +122,9 @@ def _after_event(parts: Iterable[Recording], member: str, id: str | None) -> Ret
 
 
 def _rest(part: Recording, member: str, id: str) -> Iterator[Recording]:
-    """Yield what an exchange has after the event of an id; nothing if that is its last one, and others may follow."""
+    """Yield what an exchange has after the event of an id; nothing if that is its last one, and
+    others may follow.
+    """
     for number, piece in enumerate(part.pieces, 1):
         payload = object_(decoded_or_none(parse(piece.raw).data or b""))
         if text(payload.get(member)) == id and (number < len(part.pieces) or _is_over(part)):
@@ -114,7 +132,9 @@ def _rest(part: Recording, member: str, id: str) -> Iterator[Recording]:
 
 
 def _document(parts: Iterable[Recording], routes: ResponseRoutes) -> Retrieval | None:
-    """Return the finished response as one document: recorded as such, or as the last event of a stream states it."""
+    """Return the finished response as one document: recorded as such, or as the last event of a
+    stream states it.
+    """
     for part in parts:
         if not is_stream(part):
             response = object_(decoded_or_none(part.body))
@@ -128,15 +148,21 @@ def _document(parts: Iterable[Recording], routes: ResponseRoutes) -> Retrieval |
 def _stated(recorded: Recording, member: str) -> bytes:
     """Return the response as the event that ends its stream states it; nothing if none does."""
     try:
-        members = msgspec.json.decode(_terminal_event(recorded) or b"{}", type=dict[str, msgspec.Raw])
+        members = msgspec.json.decode(
+            _terminal_event(recorded) or b"{}", type=dict[str, msgspec.Raw]
+        )
     except (msgspec.DecodeError, UnicodeDecodeError):
         return b""
     return bytes(members.get(member, b""))
 
 
 def _is_over(recorded: Recording) -> bool:
-    """Return whether nothing follows an exchange: its last event says so, or the provider ended it there."""
-    return (recorded.end is not None and recorded.end.outcome in WHOLE) or _terminal_event(recorded) is not None
+    """Return whether nothing follows an exchange: its last event says so, or the provider ended it
+    there.
+    """
+    return (recorded.end is not None and recorded.end.outcome in WHOLE) or _terminal_event(
+        recorded
+    ) is not None
 
 
 def _terminal_event(recorded: Recording) -> bytes | None:
@@ -173,5 +199,7 @@ def response_id(recorded: Recording, member: str = "response") -> str | None:
 
 def _span(recorded: Recording) -> tuple[int, int] | None:
     """Return the first and the last number of the events that an exchange has."""
-    numbers = [number for piece in recorded.pieces if (number := whole(piece.sequence_number)) is not None]
+    numbers = [
+        number for piece in recorded.pieces if (number := whole(piece.sequence_number)) is not None
+    ]
     return (min(numbers), max(numbers)) if numbers else None

@@ -1,12 +1,15 @@
-"""Recorded exchanges, gathered by what a request may be compared with: the rungs of the ladder, each a lookup.
+"""Recorded exchanges, gathered by what a request may be compared with: the rungs of the ladder,
+each a lookup.
 
-Values are computed on demand, and from constant data: two threads that compute it at once get the same.
+Values are computed on demand, and from constant data: two threads that compute it at once get the
+same.
 
 Logical requests as they are matched: all that the model saw, where a request has only what is new.
 
-A client over WebSocket names the response before it with almost every request, the same client over HTTP sends the
-whole history: both are the same request here. How it is put together says `recorder.wire.logical_request`. A link that
-leads to no recording stays as it is: then the ids are compared.
+A client over WebSocket names the response before it with almost every request, the same client over
+HTTP sends the whole history: both are the same request here. How it is put together says
+`recorder.wire.logical_request`. A link that leads to no recording stays as it is: then the ids are
+compared.
 """
 
 from __future__ import annotations
@@ -35,8 +38,8 @@ from recorder.wire.logical_request import LogicalRequests, links_in
 from recorder.wire.turns import as_sse, is_turn
 
 MADE_LIMIT = 256
-"""Prewarms without a recording that are remembered, the oldest forgotten first: one for each open connection, and
-nobody replays to so many at once."""
+"""Prewarms without a recording that are remembered, the oldest forgotten first: one for each open
+connection, and nobody replays to so many at once."""
 
 _ITEMS = frozenset(each.continuation.items for each in DIALECTS if each.continuation is not None)
 """The members of requests that have the items."""
@@ -62,7 +65,9 @@ class History:
         return self._requests.is_known(links_in(request.target, request.body))
 
     def logical(self, request: MatchRequest, recorded: Recording | None = None) -> MatchRequest:
-        """Return a request with all its items, in the form in which they are compared; `recorded` is its recording."""
+        """Return a request with all its items, in the form in which they are compared; `recorded`
+        is its recording.
+        """
         if recorded is not None:
             found = self._requests.of(recorded)
         else:
@@ -72,7 +77,9 @@ class History:
         return without_secrets(msgspec.structs.replace(request, body=found.encoded()), self._rules)
 
     def length(self, request: MatchRequest, recorded: Recording | None = None) -> int:
-        """Return a number that is equal for requests whose logical requests are: of their items, if those count."""
+        """Return a number that is equal for requests whose logical requests are: of their items, if
+        those count.
+        """
         if any(map(self._rules.is_field, _ITEMS)):
             return 0
         if recorded is not None:
@@ -81,7 +88,9 @@ class History:
 
 
 NEAR_LIMIT = 32
-"""Logical requests that are put together to find the nearest one: each may be as long as all recordings."""
+"""Logical requests that are put together to find the nearest one: each may be as long as all
+recordings.
+"""
 
 
 class Candidate:
@@ -105,14 +114,18 @@ class Candidate:
 
     @Once
     def length(self) -> int:
-        """Return the number of items of the logical request, by which most candidates are told apart."""
+        """Return the number of items of the logical request, by which most candidates are told
+        apart.
+        """
         return self._history.length(self.fingerprint.request, self.original)
 
     def logical(self) -> Fingerprint:
-        """Return the fingerprint of the logical request, made again: all of them together may be far over the size of
-        the recordings.
+        """Return the fingerprint of the logical request, made again: all of them together may be
+        far over the size of the recordings.
         """
-        return Fingerprint(self._history.logical(self.fingerprint.request, self.original), self._rules)
+        return Fingerprint(
+            self._history.logical(self.fingerprint.request, self.original), self._rules
+        )
 
     @Once
     def digests(self) -> LogicalDigests:
@@ -125,7 +138,9 @@ class Candidate:
 
 
 class LogicalDigests(NamedTuple):
-    """The parts of a `Fingerprint` that are as small for a long conversation as for a short one, or nearly."""
+    """The parts of a `Fingerprint` that are as small for a long conversation as for a short one, or
+    nearly.
+    """
 
     quiet: bytes
     stamped: bytes | None
@@ -161,28 +176,41 @@ class Group:
 
     def __init__(self, candidates: Sequence[Candidate], *, is_logical: bool = False) -> None:
         self.candidates, self._is_logical = candidates, is_logical
-        self.exact = {} if is_logical else _queues(candidates, lambda candidate: candidate.fingerprint.exact)
+        self.exact = (
+            {} if is_logical else _queues(candidates, lambda candidate: candidate.fingerprint.exact)
+        )
 
     @Once
     def quiet(self) -> QueuesByKey:
-        return _queues(self.candidates, lambda candidate: candidate.compared(is_logical=self._is_logical).quiet)
+        return _queues(
+            self.candidates, lambda candidate: candidate.compared(is_logical=self._is_logical).quiet
+        )
 
     @Once
     def stamped(self) -> QueuesByKey:
-        return _queues(self.candidates, lambda candidate: candidate.compared(is_logical=self._is_logical).stamped)
+        return _queues(
+            self.candidates,
+            lambda candidate: candidate.compared(is_logical=self._is_logical).stamped,
+        )
 
     @Once
     def shapes(self) -> QueuesByKey:
-        return _queues(self.candidates, lambda candidate: candidate.compared(is_logical=self._is_logical).shape)
+        return _queues(
+            self.candidates, lambda candidate: candidate.compared(is_logical=self._is_logical).shape
+        )
 
     def begun(self, body: bytes) -> CandidateQueue | None:
-        """Return the candidates that were answered before all of their body had come, if this may be the whole."""
+        """Return the candidates that were answered before all of their body had come, if this may
+        be the whole.
+        """
         begun = [each for each in self._begun if body.startswith(each.fingerprint.request.body)]
         return _queues(begun, lambda _: None).get(None)
 
     @Once
     def _begun(self) -> Sequence[Candidate]:
-        return [candidate for candidate in self.candidates if not candidate.original.request.complete]
+        return [
+            candidate for candidate in self.candidates if not candidate.original.request.complete
+        ]
 
     @Once
     def has_links(self) -> bool:
@@ -193,8 +221,8 @@ class Group:
     def by_length(self) -> Mapping[int, Group]:
         """Return the candidates by the number of items of their logical requests.
 
-        A conversation of 1,000 requests has 1,000 logical requests, each longer than the one before. Only those that
-        have as many items as the request are put together and compared.
+        A conversation of 1,000 requests has 1,000 logical requests, each longer than the one
+        before. Only those that have as many items as the request are put together and compared.
         """
         found: dict[int, list[Candidate]] = {}
         for candidate in self.candidates:
@@ -227,12 +255,16 @@ class Resembling(NamedTuple):
 
 
 class MatchQuery:
-    """A request to be matched: on its own terms, then with the directories of the recording taken for noise too.
+    """A request to be matched: on its own terms, then with the directories of the recording taken
+    for noise too.
 
-    An agent that runs elsewhere names its own directory; the recorded answer still names the recorded one.
+    An agent that runs elsewhere names its own directory; the recorded answer still names the
+    recorded one.
     """
 
-    def __init__(self, request: MatchRequest, at: Place, rules: Rules, group: Group, history: History) -> None:
+    def __init__(
+        self, request: MatchRequest, at: Place, rules: Rules, group: Group, history: History
+    ) -> None:
         self.place = at
         self.group = group
         self._request, self._rules, self._history = request, rules, history
@@ -240,7 +272,9 @@ class MatchQuery:
 
     @Once
     def is_logical(self) -> bool:
-        """Return whether logical requests are compared: there is a link in this request, or in a recorded one."""
+        """Return whether logical requests are compared: there is a link in this request, or in a
+        recorded one.
+        """
         return self._history.is_linked(self._request) or self.group.has_links
 
     @Once
@@ -250,22 +284,30 @@ class MatchQuery:
 
     @Once
     def alike(self) -> Group | None:
-        """Return the candidates that can be equal to this request: by its logical one, if those are compared."""
+        """Return the candidates that can be equal to this request: by its logical one, if those are
+        compared.
+        """
         return self.group.by_length.get(self.length) if self.is_logical else self.group
 
     @property
     def near(self) -> Sequence[Candidate]:
-        """Return the candidates of which one is the nearest: of logical requests, some with about as many items."""
+        """Return the candidates of which one is the nearest: of logical requests, some with about
+        as many items.
+        """
         if not self.is_logical:
             return self.group.candidates
-        return sorted(self.group.candidates, key=lambda each: abs(each.length - self.length))[:NEAR_LIMIT]
+        return sorted(self.group.candidates, key=lambda each: abs(each.length - self.length))[
+            :NEAR_LIMIT
+        ]
 
     @Once
     def widest(self) -> Fingerprint:
         """Return the fingerprint that the last rungs compare."""
         if not self.is_logical:
             return self.moved
-        return Fingerprint(self._history.logical(self._request), self._rules, self.group.directories)
+        return Fingerprint(
+            self._history.logical(self._request), self._rules, self.group.directories
+        )
 
     def recorded(self, candidate: Candidate) -> Fingerprint:
         """Return the fingerprint of a candidate that `widest` is compared with."""
@@ -288,7 +330,9 @@ class MatchQuery:
         return Fingerprint(self._request, self._rules, others)
 
     def queues(self, until: How) -> Iterator[tuple[How, CandidateQueue | None]]:
-        """Yield the queues of candidates that are the same, rung by rung: each is looked up when it is wanted."""
+        """Yield the queues of candidates that are the same, rung by rung: each is looked up when it
+        is wanted.
+        """
         yield "exact", self.group.exact.get(self.own.exact)
         if until == "exact":
             return

@@ -1,15 +1,20 @@
-"""Client ids: what a tool of the client returned for the model to hand back. The number of a process, an agent's id.
+"""Client ids: what a tool of the client returned for the model to hand back. The number of a
+process, an agent's id.
 
-A client makes them again in each run, and the recorded model hands back the recorded ones: a client that gets these
-looks for an agent that it never had. Both requests name theirs, so the answer can name the client's.
+A client makes them again in each run, and the recorded model hands back the recorded ones: a client
+that gets these looks for an agent that it never had. Both requests name theirs, so the answer can
+name the client's.
 
 Rules of this file:
 
-* Only the rules of kind `handles` decide what a client id is, by the client's own words around it. Those that a request
-  and the recorded one name are pairs, by their order. There is no memory: the content of a request decides its answer.
-* In an answer only texts of its JSON change, and of these only the client ids. Everything else is unchanged, byte for
-  byte, and split at the same places: in an event, a read, a delta. The recording itself is never touched.
-* Texts at the same place of events that follow one another are one text: an id may come in several deltas.
+* Only the rules of kind `handles` decide what a client id is, by the client's own words around it.
+  Those that a request and the recorded one name are pairs, by their order. There is no memory: the
+  content of a request decides its answer.
+* In an answer only texts of its JSON change, and of these only the client ids. Everything else is
+  unchanged, byte for byte, and split at the same places: in an event, a read, a delta. The
+  recording itself is never touched.
+* Texts at the same place of events that follow one another are one text: an id may come in several
+  deltas.
 * Pure; never raises on what was recorded.
 """
 
@@ -31,12 +36,17 @@ from recorder.wire.recording import is_stream
 from recorder.wire.redaction.unescape import Splice, spliced_pieces
 
 ID_BYTES = range(4, 513)
-"""The length of a client id. Fewer characters stand anywhere by chance; the path of a file is the longest."""
+"""The length of a client id. Fewer characters stand anywhere by chance; the path of a file is the
+longest.
+"""
 
 ANSWER_BYTES = 8 * 2**20
-"""The largest answer that client ids are put into: that takes a second or two. No model writes that much."""
+"""The largest answer that client ids are put into: that takes a second or two. No model writes that
+much.
+"""
 
-_SAFE = re.compile(r"[!#-\[\]-~]+")  # what JSON writes as it is: ASCII without spaces, quotes, backslashes
+# what JSON writes as it is: ASCII without spaces, quotes, backslashes
+_SAFE = re.compile(r"[!#-\[\]-~]+")
 _DATA = re.compile(rb"(?:\A|[\r\n])data:[ ]?([^\r\n]*)")
 _TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[{}\[\],:]|[^\s{}\[\],:"]+', re.DOTALL)
 _CHARACTER = re.compile(r"\\u[dD][89abAB]..\\u[dD][c-fC-F]..|\\u....|\\.|.", re.DOTALL)
@@ -52,9 +62,13 @@ def is_client_id(text: str) -> bool:
 
 
 def finding(ids: Collection[str]) -> re.Pattern[str] | None:
-    """Return a pattern that finds ids that no letter or digit continues; in a JSON text within a text a newline ends
-    in `n`."""
-    return re.compile(rf"(?:(?<![0-9A-Za-z.])|(?<=\\[nrt]))(?:{any_of(ids)})(?![0-9A-Za-z])") if ids else None
+    """Return a pattern that finds ids that no letter or digit continues; in a JSON text within a
+    text a newline ends in `n`."""
+    return (
+        re.compile(rf"(?:(?<![0-9A-Za-z.])|(?<=\\[nrt]))(?:{any_of(ids)})(?![0-9A-Za-z])")
+        if ids
+        else None
+    )
 
 
 def any_of(names: Iterable[str]) -> str:
@@ -63,7 +77,9 @@ def any_of(names: Iterable[str]) -> str:
 
 
 def pairs(recorded: Mapping[str, int], requested: Mapping[str, int]) -> Mapping[str, str]:
-    """Return the recorded ids, and those that the client has in their place. None, if one side has more than the other.
+    """Return the recorded ids, and those that the client has in their place.
+
+    None, if one side has more than the other.
 
     One that both have is there too: another one may be a part of it.
     """
@@ -111,10 +127,16 @@ def _renumbered_block(block: bytes, renumber: Callable[[bytes], bytes]) -> bytes
     fields = parse(block)
     if fields.data is None or fields.data_start is None:
         return block
-    return block[: fields.data_start] + renumber(fields.data) + block[fields.data_start + len(fields.data) :]
+    return (
+        block[: fields.data_start]
+        + renumber(fields.data)
+        + block[fields.data_start + len(fields.data) :]
+    )
 
 
-def _reads(recorded: Recording, body: bytes, edits: Sequence[Splice]) -> tuple[tuple[int, int], ...]:
+def _reads(
+    recorded: Recording, body: bytes, edits: Sequence[Splice]
+) -> tuple[tuple[int, int], ...]:
     """Return the reads of the edited body; none, if they are not those of this body."""
     reads: list[bytes] = []
     start = 0
@@ -138,8 +160,12 @@ class _EventText(NamedTuple):
 Offsets = Callable[[_EventText], Sequence[int] | None]
 
 
-def text_edits(body: bytes, pattern: re.Pattern[str], instead: Callable[[str], str]) -> Iterator[Splice]:
-    """Yield what puts another text in place of each that a pattern matches in the texts of an answer's JSON."""
+def text_edits(
+    body: bytes, pattern: re.Pattern[str], instead: Callable[[str], str]
+) -> Iterator[Splice]:
+    """Yield what puts another text in place of each that a pattern matches in the texts of an
+    answer's JSON.
+    """
     offsets_of = _finder(body)
     for parts in _texts(body):
         starts = list(accumulate((len(part.text) for part in parts), initial=0))
@@ -175,7 +201,9 @@ def _payloads(body: bytes) -> Iterator[tuple[int, int]]:
 
 
 def _leaves(value: Any) -> Iterator[tuple[object, Path, str]]:
-    """Yield each text of an event, with its path and its place, which it shares with those that it goes on with."""
+    """Yield each text of an event, with its path and its place, which it shares with those that it
+    goes on with.
+    """
     type = str(value.get("type")) if isinstance(value, dict) else ""
     waiting: list[tuple[Path, tuple[str, ...], Any]] = [((), (type,), value)]
     while waiting:
@@ -183,17 +211,25 @@ def _leaves(value: Any) -> Iterator[tuple[object, Path, str]]:
         if isinstance(each, str):
             yield (path, numbers), path, each
         elif isinstance(each, dict):
-            own = tuple(f"{len(path)} {name} {each[name]!r}" for name in _NUMBERS if isinstance(each.get(name), int))
+            own = tuple(
+                f"{len(path)} {name} {each[name]!r}"
+                for name in _NUMBERS
+                if isinstance(each.get(name), int)
+            )
             waiting += (((*path, name), numbers + own, member) for name, member in each.items())
         elif isinstance(each, list):
             waiting += (((*path, number), numbers, member) for number, member in enumerate(each))
 
 
 def _in_parts(
-    offsets_of: Offsets, parts: Sequence[_EventText], starts: Sequence[int], span: tuple[int, int], new: str
+    offsets_of: Offsets,
+    parts: Sequence[_EventText],
+    starts: Sequence[int],
+    span: tuple[int, int],
+    new: str,
 ) -> Sequence[Splice]:
-    """Return the edits that put `new` in place of `span` of a text that came in parts; none, if one of them is not
-    found."""
+    """Return the edits that put `new` in place of `span` of a text that came in parts; none, if one
+    of them is not found."""
     edits: list[Splice] = []
     number = bisect_right(starts, span[0]) - 1
     while number < len(parts) and starts[number] < span[1]:
@@ -203,13 +239,22 @@ def _in_parts(
             if offsets is None:
                 return ()
             replacement = new[first - span[0] : None if last == span[1] else last - span[0]]
-            edits.append(Splice(offsets[first - starts[number]], offsets[last - starts[number]], replacement.encode()))
+            edits.append(
+                Splice(
+                    offsets[first - starts[number]],
+                    offsets[last - starts[number]],
+                    replacement.encode(),
+                )
+            )
         number += 1
     return edits
 
 
 def _finder(body: bytes) -> Offsets:
-    """Return a function that finds texts in a body again. It looks into each event and each text once."""
+    """Return a function that finds texts in a body again.
+
+    It looks into each event and each text once.
+    """
 
     @cache
     def strings(json: tuple[int, int]) -> Mapping[Path, tuple[int, int]]:
@@ -226,7 +271,9 @@ def _finder(body: bytes) -> Offsets:
         if raw.isascii() and b"\\" not in raw:
             return range(start, end + 1)
         characters = _CHARACTER.findall(raw.decode("utf-8", "replace"))
-        offsets = list(accumulate((len(each.encode("utf-8", "replace")) for each in characters), initial=start))
+        offsets = list(
+            accumulate((len(each.encode("utf-8", "replace")) for each in characters), initial=start)
+        )
         return offsets if len(offsets) == len(text.text) + 1 else None
 
     return offsets

@@ -1,9 +1,11 @@
-"""Fingerprints of requests, by which two are the same: where they go, and their bodies at four depths.
+"""Fingerprints of requests, by which two are the same: where they go, and their bodies at four
+depths.
 
-`exact` is the body as JSON means it: order of keys, whitespace and escapes do not count, nor `1.0` for `1`; a body that
-is not JSON is its bytes. `quiet` is that without noise. `stamped` is that without the times and UUIDs in what the model
-reads. `shape` is what is left where even the words of the instructions may differ: the parameters, the roles of the
-messages, the last text, the answered calls.
+`exact` is the body as JSON means it: order of keys, whitespace and escapes do not count, nor `1.0`
+for `1`; a body that is not JSON is its bytes. `quiet` is that without noise. `stamped` is that
+without the times and UUIDs in what the model reads. `shape` is what is left where even the words of
+the instructions may differ: the parameters, the roles of the messages, the last text, the answered
+calls.
 
 Pure, and never raises: what cannot be read is compared as bytes.
 """
@@ -35,8 +37,9 @@ T = TypeVar("T")
 class Once(Generic[T]):
     """A method as an attribute that keeps what it was at first, without a lock.
 
-    `functools.cached_property` of Python 3.11 has one, for all instances together: while one thread computes the value
-    of a large body, every other match would wait. Here two threads may compute the same thing, and get the same.
+    `functools.cached_property` of Python 3.11 has one, for all instances together: while one thread
+    computes the value of a large body, every other match would wait. Here two threads may compute
+    the same thing, and get the same.
     """
 
     def __init__(self, compute: Callable[[Any], T]) -> None:
@@ -45,12 +48,15 @@ class Once(Generic[T]):
         self.__doc__ = compute.__doc__
 
     def __get__(self, instance: Any, owner: type) -> T:
-        value = instance.__dict__[self._name] = self._compute(instance)  # which is found before this from now on
+        # which is found before this from now on
+        value = instance.__dict__[self._name] = self._compute(instance)
         return value
 
 
 OUTLINE_LIMIT = 4096
-"""Elements of a list that are compared one by one: no conversation is near it, lists of numbers are above it."""
+"""Elements of a list that are compared one by one: no conversation is near it, lists of numbers are
+above it.
+"""
 
 
 class MatchRequest(msgspec.Struct, frozen=True):
@@ -65,9 +71,11 @@ class MatchRequest(msgspec.Struct, frozen=True):
 
 
 def request_of(recorded: Recording) -> MatchRequest:
-    """Return the request of a recorded exchange: of a turn over WebSocket the POST that requests the same.
+    """Return the request of a recorded exchange: of a turn over WebSocket the POST that requests
+    the same.
 
-    A handshake has a method of its own, so that it is neither the answer to a GET nor answered by one.
+    A handshake has a method of its own, so that it is neither the answer to a GET nor answered by
+    one.
     """
     head, body, method = recorded.request, recorded.request_body, recorded.request.method
     if is_turn(recorded):
@@ -98,7 +106,12 @@ class Place(NamedTuple):
     @property
     def words(self) -> tuple[str, str, str, str]:
         """Its fields, to be shown."""
-        return self.method, self.upstream, self.path, "&".join(f"{name}={value}" for name, value in self.query)
+        return (
+            self.method,
+            self.upstream,
+            self.path,
+            "&".join(f"{name}={value}" for name, value in self.query),
+        )
 
 
 _ORIGIN = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/?#]*")
@@ -108,19 +121,31 @@ _FIRST_VERSION = re.compile(r"/v1(?=/)")
 def place(request: MatchRequest, rules: Rules) -> Place:
     """Return the place of a request, the same for all spellings that reach the same endpoint."""
     path, _, query = _ORIGIN.sub("", request.target, count=1).partition("#")[0].partition("?")
-    path = path.removeprefix(f"/{request.upstream}") if path.startswith(f"/{request.upstream}/") else path
+    path = (
+        path.removeprefix(f"/{request.upstream}")
+        if path.startswith(f"/{request.upstream}/")
+        else path
+    )
     return Place(
-        request.method.upper(), request.upstream, unquote(_FIRST_VERSION.sub("", path, count=1)), _query(query, rules)
+        request.method.upper(),
+        request.upstream,
+        unquote(_FIRST_VERSION.sub("", path, count=1)),
+        _query(query, rules),
     )
 
 
 def _query(query: str, rules: Rules) -> tuple[tuple[str, str], ...]:
     """Return the parameters that are compared: not those whose value is not kept in a recording."""
-    return tuple(sorted((name, value) for name, value in parameters(query, rules) if value != REDACTED))
+    return tuple(
+        sorted((name, value) for name, value in parameters(query, rules) if value != REDACTED)
+    )
 
 
 def parameters(query: str, rules: Rules) -> Iterator[tuple[str, str]]:
-    """Yield the parameters of a query that are not noise. The value of one that is not kept is `REDACTED`."""
+    """Yield the parameters of a query that are not noise.
+
+    The value of one that is not kept is `REDACTED`.
+    """
     for parameter in query.split("&"):
         name, _, value = parameter.partition("=")
         name, value = unquote(name), unquote(value.replace("+", " "))
@@ -128,17 +153,24 @@ def parameters(query: str, rules: Rules) -> Iterator[tuple[str, str]]:
             yield name, value
 
 
-# Whoever replays has a key of another length than whoever recorded. Of bodies that were not decoded the size is all.
+# Whoever replays has a key of another length than whoever recorded. Of bodies that were not decoded
+# the size is all.
 _SIZED = re.compile(rb"<REDACTED ((?!coded,)[a-z-]{1,30}), [0-9]{1,12} bytes>")
 
 
 class Fingerprint:
     """One request, compared. Each value is computed once, and no copy of the body is held."""
 
-    def __init__(self, request: MatchRequest, rules: Rules, others: Mapping[str, int] | None = None) -> None:
+    def __init__(
+        self, request: MatchRequest, rules: Rules, others: Mapping[str, int] | None = None
+    ) -> None:
         """`others` are directories that are noise in it, besides those that it names itself."""
         self.request = request
-        self._body = _SIZED.sub(rb"<REDACTED \1>", request.body) if b"<REDACTED " in request.body else request.body
+        self._body = (
+            _SIZED.sub(rb"<REDACTED \1>", request.body)
+            if b"<REDACTED " in request.body
+            else request.body
+        )
         self._rules = rules
         self._others = others
 
@@ -155,7 +187,9 @@ class Fingerprint:
 
     @Once
     def outline(self) -> Mapping[str, int]:
-        """Return a checksum of each part of the quiet body: the number that differs is the distance of two requests."""
+        """Return a checksum of each part of the quiet body: the number that differs is the distance
+        of two requests.
+        """
         return self._parts[1]
 
     @Once
@@ -165,14 +199,14 @@ class Fingerprint:
 
     @Once
     def stamped(self) -> bytes | None:
-        """Return a value that is the same for conversations that differ only in times and UUIDs; `None` for requests of
-        no conversation."""
+        """Return a value that is the same for conversations that differ only in times and UUIDs;
+        `None` for requests of no conversation."""
         return self._resemblances[0]
 
     @Once
     def shape(self) -> bytes | None:
-        """Return a value that is the same at the same position of conversations; `None` for requests of no
-        conversation."""
+        """Return a value that is the same at the same position of conversations; `None` for
+        requests of no conversation."""
         return self._resemblances[1]
 
     @Once
@@ -186,7 +220,9 @@ class Fingerprint:
 
     @Once
     def client_ids(self) -> Mapping[str, int]:
-        """Return the ids that the client made, numbered: `recorder.replay.matching.client_ids` defines them."""
+        """Return the ids that the client made, numbered: `recorder.replay.matching.client_ids`
+        defines them.
+        """
         return self._parts[3]
 
     def value(self) -> Any:
@@ -195,7 +231,11 @@ class Fingerprint:
 
     def _read(self) -> QuietBody:
         value = json_value(self._body)
-        return QuietBody(NO_JSON, {}, {}) if value is NO_JSON else self._rules.quiet(value, self._others)
+        return (
+            QuietBody(NO_JSON, {}, {})
+            if value is NO_JSON
+            else self._rules.quiet(value, self._others)
+        )
 
     @Once
     def _parts(self) -> tuple[bytes, Mapping[str, int], Mapping[str, int], Mapping[str, int]]:
@@ -204,7 +244,9 @@ class Fingerprint:
         pieces = [("", _without_boundary(self.request))] if value is NO_JSON else _outlined(value)
         for path, piece in pieces:
             outline[path] = crc32(piece)
-            whole.update(b"%d %d " % (len(path), len(piece)) + path.encode("utf-8", "surrogatepass") + piece)
+            whole.update(
+                b"%d %d " % (len(path), len(piece)) + path.encode("utf-8", "surrogatepass") + piece
+            )
         return whole.digest(), outline, directories, client_ids
 
 
@@ -238,7 +280,9 @@ def _outlined(value: Any) -> Iterator[tuple[str, bytes]]:
     for name, member in sorted(value.items()) if isinstance(value, dict) else [("", value)]:
         if isinstance(member, list) and len(member) <= OUTLINE_LIMIT:
             yield name, b"[]"
-            yield from ((f"{name}[{number}]", canonical(each)) for number, each in enumerate(member))
+            yield from (
+                (f"{name}[{number}]", canonical(each)) for number, each in enumerate(member)
+            )
         else:
             yield name, canonical(member)
 
@@ -266,8 +310,12 @@ CONVERSATIONS = tuple(dict.fromkeys(part.path for part in _PARTS if part.kind ==
 SPOKEN = frozenset(part.path for part in _PARTS if part.kind != "parameter")
 """The members of a request that the model reads, in any format; the others are parameters."""
 
-_TIME = r"(?<![\d-])\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:[Zz]|[+-]\d\d:?\d\d)?(?![\d:])"
-"""A time of RFC 3339, with or without its zone, to a second at least: a date alone may be what is asked about."""
+_TIME = (
+    r"(?<![\d-])\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:[Zz]|[+-]\d\d:?\d\d)?(?![\d:])"
+)
+"""A time of RFC 3339, with or without its zone, to a second at least: a date alone may be what is
+asked about.
+"""
 
 _UUID = r"(?<![0-9A-Fa-f-])[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}(?![0-9A-Fa-f-])"
 
@@ -304,7 +352,9 @@ def _shape(request: MatchRequest, body: Object) -> bytes | None:
     facts = by_path(request.method, path).request_facts(path, canonical(body))
     if facts.text is None and not facts.results:
         return None
-    parameters = {name: value for name, value in {**body, **inner}.items() if name not in SPOKEN | _WRAPPERS}
+    parameters = {
+        name: value for name, value in {**body, **inner}.items() if name not in SPOKEN | _WRAPPERS
+    }
     roles = [_role(each) for each in array(spoken)]
     answered = [result.call_id or result.name for result in facts.results]
     words = None if facts.text is None else without_outer_elements(facts.text)

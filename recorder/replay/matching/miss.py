@@ -1,8 +1,10 @@
-"""The message for a request that no recorded exchange answers: the nearest one, and where it differs.
+"""The message for a request that no recorded exchange answers: the nearest one, and where it
+differs.
 
-Work is bounded for every recording and every request: bodies are compared by checksums of their parts first.
-The differences of two JSON values are paths, and the values on each side. Values are equal as JSON has it: `1` is
-`1.0`, and neither is `true`. Equal parts are skipped, and the search stops at a limit.
+Work is bounded for every recording and every request: bodies are compared by checksums of their
+parts first. The differences of two JSON values are paths, and the values on each side. Values are
+equal as JSON has it: `1` is `1.0`, and neither is `true`. Equal parts are skipped, and the search
+stops at a limit.
 """
 
 from __future__ import annotations
@@ -77,23 +79,30 @@ def _differences(path: str, recorded: Any, requested: Any) -> Iterator[RequestDi
         yield RequestDifference(path, *_shown(recorded, requested))
         return
     for name in [*sides[0], *(name for name in sides[1] if name not in sides[0])]:
-        yield from _at(_step(path, name), *(side.get(name, _NOTHING) for side in sides if side is not None))
+        yield from _at(
+            _step(path, name), *(side.get(name, _NOTHING) for side in sides if side is not None)
+        )
     if max(len(recorded), len(requested)) > MEMBERS_LIMIT:
-        yield RequestDifference(path, *(f"{len(each)} members, not all compared" for each in (recorded, requested)))
+        yield RequestDifference(
+            path, *(f"{len(each)} members, not all compared" for each in (recorded, requested))
+        )
 
 
 def _is_equal(recorded: Any, requested: Any) -> bool:
-    """Return whether they are surely equal: of objects and arrays, members may differ although Python treats them as
-    equal."""
+    """Return whether they are surely equal: of objects and arrays, members may differ although
+    Python treats them as equal."""
     if recorded != requested:
-        return bool(recorded != recorded and requested != requested)  # NaN, which the standard library reads
+        # NaN, which the standard library reads
+        return bool(recorded != recorded and requested != requested)
     if isinstance(recorded, dict | list):
         return canonical(recorded) == canonical(requested)
     return isinstance(recorded, bool) == isinstance(requested, bool)
 
 
 def _members(value: Any) -> dict[Any, Any] | None:
-    """Return the members that are compared, of an object by their names, of an array by their numbers."""
+    """Return the members that are compared, of an object by their names, of an array by their
+    numbers.
+    """
     if isinstance(value, dict):
         return dict(islice(value.items(), MEMBERS_LIMIT))
     return dict(enumerate(value[:MEMBERS_LIMIT])) if isinstance(value, list) else None
@@ -132,7 +141,9 @@ def _cut(text: str, start: int) -> str:
 
 
 NEAREST_LIMIT = 8
-"""Recorded requests that are compared in full to find the nearest: the best by the checksums of their parts."""
+"""Recorded requests that are compared in full to find the nearest: the best by the checksums of
+their parts.
+"""
 
 NEAREST_BYTES = 32 * 2**20
 """Of their bodies together, but for the first: comparing that much takes under a second."""
@@ -180,7 +191,9 @@ def all_used(query: MatchQuery, queue: CandidateQueue) -> Miss:
     """Return the message for a request that was sent more often than it was recorded."""
     count = len(queue.members)
     answers = "The one recorded answer is" if count == 1 else f"All {count} recorded answers are"
-    message = f"{answers} used: {query.place} was asked with this body more often than it was recorded."
+    message = (
+        f"{answers} used: {query.place} was asked with this body more often than it was recorded."
+    )
     return Miss(query.own.request, queue.members[-1].original, [], message)
 
 
@@ -193,16 +206,24 @@ _RESEMBLING: Mapping[How, str] = {
 def unlike(query: MatchQuery, unused: Container[int], until: How) -> Miss:
     """Return the miss of a request that nothing equals, down to the rung `until`."""
     nearest, parting = _nearest(query, unused)
-    lines = [f"Nothing recorded answers {query.place}: of {len(query.group.candidates)} there, none is equal."]
+    lines = [
+        f"Nothing recorded answers {query.place}: of {len(query.group.candidates)} there, none is equal."
+    ]
     for resembling in query.resembling(until):
         count = len(resembling.unused(unused))
         if count > 1:
-            lines.append(f"{count} of them {_RESEMBLING[resembling.how]}: which is meant is unclear.")
+            lines.append(
+                f"{count} of them {_RESEMBLING[resembling.how]}: which is meant is unclear."
+            )
             break
     if until == "noise" and _differs_in_stamps(query, unused):
-        lines.append('One differs in times and UUIDs only: until = "stamps" in [match] would let it answer.')
+        lines.append(
+            'One differs in times and UUIDs only: until = "stamps" in [match] would let it answer.'
+        )
     lines.append(f"The nearest is {_named(nearest, unused)}. It differs in {_counted(parting)}:")
-    return Miss(query.own.request, nearest.original, parting, _listed(lines, [*map(str, parting)], "more"))
+    return Miss(
+        query.own.request, nearest.original, parting, _listed(lines, [*map(str, parting)], "more")
+    )
 
 
 def _differs_in_stamps(query: MatchQuery, unused: Container[int]) -> bool:
@@ -211,7 +232,9 @@ def _differs_in_stamps(query: MatchQuery, unused: Container[int]) -> bool:
 
 
 def elsewhere(request: MatchRequest, at: Place, groups: Mapping[Place, Group]) -> Miss:
-    """Return the miss of a request to a place where nothing was recorded, with the places where something was."""
+    """Return the miss of a request to a place where nothing was recorded, with the places where
+    something was.
+    """
     if not groups:
         return Miss(request, None, [], f"Nothing recorded answers {at}: there are no recordings.")
     near = min(groups, key=lambda other: len(_parting(other, at)) + (other.path != at.path))
@@ -225,10 +248,14 @@ def _parting(recorded: Place, requested: Place) -> list[RequestDifference]:
     return [RequestDifference(name, theirs, mine) for name, theirs, mine in sides if theirs != mine]
 
 
-def _nearest(query: MatchQuery, unused: Container[int]) -> tuple[Candidate, list[RequestDifference]]:
-    """Find the exchange with the fewest differences, by checksums of the parts; counted where those are the fewest.
+def _nearest(
+    query: MatchQuery, unused: Container[int]
+) -> tuple[Candidate, list[RequestDifference]]:
+    """Find the exchange with the fewest differences, by checksums of the parts; counted where those
+    are the fewest.
 
-    One that waits for its request is nearer than one that has had it, whatever differs; then one with as many messages.
+    One that waits for its request is nearer than one that has had it, whatever differs; then one
+    with as many messages.
     """
     requested, value = query.widest, query.widest.value()
     count = _messages(requested.outline)
@@ -263,22 +290,29 @@ def _count(found: Sequence[RequestDifference]) -> int:
     return COUNT_LIMIT if any(each.path == "" for each in found) else len(found)
 
 
-def _compared(recorded: Fingerprint, value: Any, requested: MatchRequest, limit: int) -> list[RequestDifference]:
+def _compared(
+    recorded: Fingerprint, value: Any, requested: MatchRequest, limit: int
+) -> list[RequestDifference]:
     """Return the differences but for noise; if only noise differs, the noise."""
     theirs = recorded.value()
     if theirs is NO_JSON or value is NO_JSON:
         fields, asked = _fields(recorded.request), _fields(requested)
         if fields and asked and (found := differences(fields, asked, limit)):
             return found
-        recorded_bytes, requested_bytes = (f"{len(each.body)} bytes" for each in (recorded.request, requested))
+        recorded_bytes, requested_bytes = (
+            f"{len(each.body)} bytes" for each in (recorded.request, requested)
+        )
         return [RequestDifference("", recorded_bytes, requested_bytes)]
     ours, mine = json_value(recorded.request.body), json_value(requested.body)
     found = differences(theirs, value, limit) or differences(ours, mine, limit)
-    return found or differences(canonical(ours).decode(), canonical(mine).decode(), limit)  # Python takes 1 for true
+    # Python takes 1 for true
+    return found or differences(canonical(ours).decode(), canonical(mine).decode(), limit)
 
 
 def _fields(request: MatchRequest) -> Mapping[str, Any]:
-    """Return the parts of a form, by their names, with a number behind one that comes again; nothing, if it is none."""
+    """Return the parts of a form, by their names, with a number behind one that comes again;
+    nothing, if it is none.
+    """
     boundary = boundary_of(request)
     if boundary is None:
         return {}
@@ -288,15 +322,23 @@ def _fields(request: MatchRequest) -> Mapping[str, Any]:
         head, _, content = part.partition(b"\r\n\r\n")
         about = message_from_bytes(head[:HEAD_LIMIT].lstrip())
         name = str(about.get_param("name", "", "content-disposition"))
-        field = {"filename": about.get_filename(), "type": about.get("content-type"), "content": _content(content)}
+        field = {
+            "filename": about.get_filename(),
+            "type": about.get("content-type"),
+            "content": _content(content),
+        }
         number = counts[name]
         counts[name] += 1
-        found[f"{name}[{number}]" if number else name] = {key: each for key, each in field.items() if each is not None}
+        found[f"{name}[{number}]" if number else name] = {
+            key: each for key, each in field.items() if each is not None
+        }
     return found
 
 
 def _content(part: bytes) -> str:
-    """Return what a part of a form has as it is shown: a text, or the size and the digest of a file."""
+    """Return what a part of a form has as it is shown: a text, or the size and the digest of a
+    file.
+    """
     content = part.removesuffix(b"\r\n")
     try:
         return content.decode()
@@ -306,7 +348,10 @@ def _content(part: bytes) -> str:
 
 def _named(candidate: Candidate, unused: Container[int]) -> str:
     id = candidate.original.exchange.exchange_id
-    name = candidate.original.name or f"number {candidate.number + 1} of the recordings (exchange {id})"
+    name = (
+        candidate.original.name
+        or f"number {candidate.number + 1} of the recordings (exchange {id})"
+    )
     return name if candidate.number in unused else f"{name}, already used"
 
 

@@ -2,7 +2,8 @@
 
 Rules of this file:
 
-* Noise is put out of sight, never put right: the same comes out for both sides of a comparison, and nothing is sent.
+* Noise is put out of sight, never put right: the same comes out for both sides of a comparison, and
+  nothing is sent.
 * What is noise is data (`recorder.replay.matching.rules`).
 * Pure; never raises on what a client sent.
 """
@@ -22,10 +23,14 @@ from recorder.wire.redaction.bodies import BY_SHAPE, Redactor
 from recorder.wire.redaction.headers import NEVER, REDACTED
 
 TEXT_LIMIT = 2**20
-"""Characters of a text that rules are tried on: what is longer is a file or an image, and no client's own words."""
+"""Characters of a text that rules are tried on: what is longer is a file or an image, and no
+client's own words.
+"""
 
 TEXTS_LIMIT = 100_000
-"""Texts of one body: an agent's longest history is far below it, and a body of 64 MiB could hold millions."""
+"""Texts of one body: an agent's longest history is far below it, and a body of 64 MiB could hold
+millions.
+"""
 
 ID_LIMIT = 200
 """Characters of an id."""
@@ -48,29 +53,39 @@ class QuietBody(NamedTuple):
 class Rules:
     """Rules of noise, and how far down from `exact` a request may be matched."""
 
-    def __init__(self, rules: Iterable[Rule] = DEFAULT, until: How = "noise", redactor: Redactor = BY_SHAPE) -> None:
+    def __init__(
+        self, rules: Iterable[Rule] = DEFAULT, until: How = "noise", redactor: Redactor = BY_SHAPE
+    ) -> None:
         """`redactor` takes the secrets out of both requests, as when they are recorded.
 
-        `until` is not `position` unless somebody asks for that: a test that passes with other instructions than the
-        recorded ones tests nothing.
+        `until` is not `position` unless somebody asks for that: a test that passes with other
+        instructions than the recorded ones tests nothing.
         """
         self.rules = tuple(rules)
         self.redactor = redactor
         self.until: How = until
-        self._fields = [(rule.what.split("."), frozenset(rule.hint.split())) for rule in self._of("fields")]
+        self._fields = [
+            (rule.what.split("."), frozenset(rule.hint.split())) for rule in self._of("fields")
+        ]
         self._references = [
             ReferencePath(rule.what.split("."), frozenset(rule.hint.split()), rule.found_by)
             for rule in self._of("references")
         ]
-        self._patterns = [(rule, re.compile(rule.what)) for rule in self.rules if rule.kind in IN_TEXTS]
+        self._patterns = [
+            (rule, re.compile(rule.what)) for rule in self.rules if rule.kind in IN_TEXTS
+        ]
 
     def headers(self, headers: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
-        """Return the headers that matter for matching and whose values were kept, names in lower case, sorted.
+        """Return the headers that matter for matching and whose values were kept, names in lower
+        case, sorted.
 
-        They are for comparisons that a person reads. They do not decide a match: of most, only the name was recorded.
+        They are for comparisons that a person reads. They do not decide a match: of most, only the
+        name was recorded.
         """
         given = ((name.lower(), value) for name, value in headers)
-        return sorted((n, v) for n, v in given if not v.startswith(REDACTED) and not self._is("headers", n))
+        return sorted(
+            (n, v) for n, v in given if not v.startswith(REDACTED) and not self._is("headers", n)
+        )
 
     def is_field(self, name: str) -> bool:
         """Return whether a member of the body is noise."""
@@ -121,7 +136,9 @@ _Patterns = Sequence[tuple[Rule, re.Pattern[str]]]
 class _NoiseFilter:
     """One body's texts, without noise."""
 
-    def __init__(self, patterns: _Patterns, directories: Mapping[str, int], client_ids: Mapping[str, int]) -> None:
+    def __init__(
+        self, patterns: _Patterns, directories: Mapping[str, int], client_ids: Mapping[str, int]
+    ) -> None:
         self._texts = _of_kind("texts", patterns)
         self._made = _of_kind("ids", patterns)
         self._names = [
@@ -146,23 +163,30 @@ class _NoiseFilter:
     def _text(self, text: str) -> str:
         if len(text) > TEXT_LIMIT:
             return text
-        if len(text) <= ID_LIMIT and any(rule.hint in text and pattern.fullmatch(text) for rule, pattern in self._made):
+        if len(text) <= ID_LIMIT and any(
+            rule.hint in text and pattern.fullmatch(text) for rule, pattern in self._made
+        ):
             return f"<id {self._ids.setdefault(text, len(self._ids))}>"
         return _without(text, sorted(self._found(text), key=lambda each: (each[0], -each[1])))
 
     def _found(self, text: str) -> Iterator[tuple[int, int, str]]:
-        """Yield the places of noise: each rule sees the text as it was sent, so that none hides it from another."""
+        """Yield the places of noise: each rule sees the text as it was sent, so that none hides it
+        from another.
+        """
         for names, label, pattern in self._names:
             if any(name in text for name in names):
-                yield from ((*match.span(), f"<{label} {names[match[0]]}>") for match in pattern.finditer(text))
+                yield from (
+                    (*match.span(), f"<{label} {names[match[0]]}>")
+                    for match in pattern.finditer(text)
+                )
         for rule, pattern in self._texts:
             if rule.hint in text:
                 yield from ((*match.span(), f"<{rule.name}>") for match in pattern.finditer(text))
 
 
 def _without(text: str, found: Iterable[tuple[int, int, str]]) -> str:
-    """Return a text with labels in place of what was found, in order; what overlaps is one, under the label of the
-    first."""
+    """Return a text with labels in place of what was found, in order; what overlaps is one, under
+    the label of the first."""
     pieces: list[str] = []
     end = 0
     for start, stop, label in found:
@@ -177,11 +201,15 @@ def _of_kind(kind: Kind, patterns: _Patterns) -> _Patterns:
 
 
 def _anywhere(directories: Mapping[str, int]) -> re.Pattern[str] | None:
-    """Return a pattern of the directories, the longest first, where a path may begin and where a step of it ends."""
+    """Return a pattern of the directories, the longest first, where a path may begin and where a
+    step of it ends.
+    """
     return re.compile(rf"(?<![\w./\\-])(?:{any_of(directories)})(?![\w-])") if directories else None
 
 
-def _named(texts: Sequence[str], patterns: _Patterns, name_of: Callable[[str], str | None]) -> dict[str, int]:
+def _named(
+    texts: Sequence[str], patterns: _Patterns, name_of: Callable[[str], str | None]
+) -> dict[str, int]:
     """Return the groups of patterns, numbered."""
     found: dict[str, int] = {}
     for text in texts if patterns else ():

@@ -1,12 +1,13 @@
-"""References: ids by which one part of a request refers to another, such as that which joins a call and its result.
+"""References: ids by which one part of a request refers to another, such as that which joins a call
+and its result.
 
 Rules of this file:
 
-* Whoever made an id, only which of them are equal counts: each is replaced by a number, in the order in which they
-  stand.
-* An id that is not there has the number that it would have. A call without one has a number of its own, and a result
-  without one that of the first call of its name that has no result yet. So a client that makes ids and one that leaves
-  them out ask the same.
+* Whoever made an id, only which of them are equal counts: each is replaced by a number, in the
+  order in which they stand.
+* An id that is not there has the number that it would have. A call without one has a number of its
+  own, and a result without one that of the first call of its name that has no result yet. So a
+  client that makes ids and one that leaves them out ask the same.
 * Pure; never raises on what a client sent.
 """
 

@@ -1,7 +1,8 @@
-"""The rules of noise: what may differ between two runs of the same thing, one line each, with the reason beside it.
+"""The rules of noise: what may differ between two runs of the same thing, one line each, with the
+reason beside it.
 
-A text is noise only between a client's own words: a date in a question is the question. What is of one wire format is
-with its dialect (`Dialect.request_noise`).
+A text is noise only between a client's own words: a date in a question is the question. What is of
+one wire format is with its dialect (`Dialect.request_noise`).
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ from recorder.wire.dialects import DIALECTS
 from recorder.wire.dialects.anthropic.conversation import BILLING
 from recorder.wire.redaction.bodies import words_of
 
-Kind = Literal["fields", "references", "texts", "ids", "directories", "handles", "headers", "parameters"]
+Kind = Literal[
+    "fields", "references", "texts", "ids", "directories", "handles", "headers", "parameters"
+]
 How = Literal["exact", "noise", "stamps", "position"]
 
 RUNGS: tuple[How, ...] = ("exact", "noise", "stamps", "position")
@@ -29,16 +32,17 @@ class Rule(msgspec.Struct, frozen=True):
     `what` is
 
     * of `fields` a path into a JSON body: `metadata.user_id`, `input.*.id`;
-    * of `references` the path of an id, by which parts of a request refer to each other: whoever made it, only which of
-      them are equal counts;
+    * of `references` the path of an id, by which parts of a request refer to each other: whoever
+      made it, only which of them are equal counts;
     * of `headers` and `parameters` a name, with `*` for any part of it;
-    * else a regular expression. All matches of `texts` are equal. A whole text that one of `ids` matches is compared as
-      a reference is. The group of `directories` is the path of one, and noise at every other place. The group of
-      `handles` is what a tool returned for the model to hand back: noise likewise, and put into the answer in place of
-      the recorded one (`recorder.replay.matching.client_ids`).
+    * else a regular expression. All matches of `texts` are equal. A whole text that one of `ids`
+      matches is compared as a reference is. The group of `directories` is the path of one, and
+      noise at every other place. The group of `handles` is what a tool returned for the model to
+      hand back: noise likewise, and put into the answer in place of the recorded one
+      (`recorder.replay.matching.client_ids`).
 
-    Rules with `hint` are tried only on texts that hold it; those of `fields` only on bodies with these members, those
-    of `references` only on ids that have these members beside them.
+    Rules with `hint` are tried only on texts that hold it; those of `fields` only on bodies with
+    these members, those of `references` only on ids that have these members beside them.
     """
 
     kind: Kind
@@ -52,7 +56,8 @@ AT_PATHS = ("fields", "references")
 IN_TEXTS = ("texts", "ids", "directories", "handles")  # regular expressions
 
 _UUID5, _UUID7 = (
-    rf"[0-9a-f]{{8}}-[0-9a-f]{{4}}-{version}[0-9a-f]{{3}}-[89ab][0-9a-f]{{3}}-[0-9a-f]{{12}}" for version in (5, 7)
+    rf"[0-9a-f]{{8}}-[0-9a-f]{{4}}-{version}[0-9a-f]{{3}}-[89ab][0-9a-f]{{3}}-[0-9a-f]{{12}}"
+    for version in (5, 7)
 )
 _DATE = r"(?:[^\n]{0,40}?\b\d{4}-\d\d-\d\d|[^\n]{0,40}?\b\d{4}\b)"
 
@@ -111,7 +116,11 @@ _ROWS: Mapping[Kind, Sequence[Sequence[str]]] = {
         # Codex tells which directories it may write to
         ("codex-root", r"<root>([^<\n]+)</root>", "<root>"),
         # Codex tells where its instructions were found
-        ("codex-instructions", r"# AGENTS\.md instructions for ([^\n]+)", "# AGENTS.md instructions for "),
+        (
+            "codex-instructions",
+            r"# AGENTS\.md instructions for ([^\n]+)",
+            "# AGENTS.md instructions for ",
+        ),
         # Codex tells where its skills are, below its home
         ("codex-skills", r"- `r\d{1,3}` = `([^`\n]+)`", "### Skill roots"),
         # Claude Code tells where it keeps what it remembers, below its home
@@ -119,13 +128,25 @@ _ROWS: Mapping[Kind, Sequence[Sequence[str]]] = {
         # Claude Code tells the working directory
         ("claude-directory", r"(?:Primary w|W)orking directory: ([^\n]+)", "orking directory: "),
         # the Gemini CLI tells the working directory
-        ("gemini-directory", r"working in the director(?:y|ies): ([^\n]+)", "working in the director"),
+        (
+            "gemini-directory",
+            r"working in the director(?:y|ies): ([^\n]+)",
+            "working in the director",
+        ),
         # the Gemini CLI tells where it keeps what it remembers, below its home
         ("gemini-memory", r"Memory\*\* \(`([^`\n]+)`\)", "Memory** (`"),
         # the Gemini CLI tells the working directory
-        ("gemini-workspace", r"\*\*Workspace Directories:\*\*\n +- ([^\n]+)", "**Workspace Directories:**"),
+        (
+            "gemini-workspace",
+            r"\*\*Workspace Directories:\*\*\n +- ([^\n]+)",
+            "**Workspace Directories:**",
+        ),
         # the Gemini CLI tells where it keeps its files
-        ("gemini-temporary", r"project's temporary directory is: ([^\n]+)", "project's temporary directory is: "),
+        (
+            "gemini-temporary",
+            r"project's temporary directory is: ([^\n]+)",
+            "project's temporary directory is: ",
+        ),
     ),
     "handles": (
         # Codex makes ids for its agents (multi_agent_v1), to wait for and to write to
@@ -137,9 +158,17 @@ _ROWS: Mapping[Kind, Sequence[Sequence[str]]] = {
         # Claude Code makes ids for what goes on in the background
         ("claude-task", r"<task-id>([\w-]{4,64})</task-id>", "<task-id>"),
         # Claude Code makes ids for commands that go on
-        ("claude-command", r"running in background with ID: ([\w-]{4,64})", "running in background with ID: "),
+        (
+            "claude-command",
+            r"running in background with ID: ([\w-]{4,64})",
+            "running in background with ID: ",
+        ),
         # Claude Code writes outputs to files under its session's id, to be read
-        ("claude-output", r"(?:\boutput_file: |<output-file>|is being written to: )([^\s<]+\.output)\b", ".output"),
+        (
+            "claude-output",
+            r"(?:\boutput_file: |<output-file>|is being written to: )([^\s<]+\.output)\b",
+            ".output",
+        ),
         # opencode makes ids for its agents, to go on with them
         ("opencode-task", r'<task id="(ses_[0-9A-Za-z]{4,64})"', '<task id="ses_'),
     ),
@@ -178,7 +207,8 @@ _GROUPED: Mapping[str, str] = {"directories": "directory", "handles": "handle"}
 
 
 def read(table: Mapping[str, object]) -> tuple[list[Rule], How]:
-    """The rules of a `[match]` table: the default ones less those that `without` names, and the user's own.
+    """The rules of a `[match]` table: the default ones less those that `without` names, and the
+    user's own.
 
     Raises `ValueError` with one sentence that says what is wrong.
     """
@@ -188,7 +218,9 @@ def read(table: Mapping[str, object]) -> tuple[list[Rule], How]:
     names = sorted({rule.name for rule in DEFAULT})
     without = words_of(table, "without", "match")
     if unknown := set(without).difference(names):
-        raise ValueError(f"[match] without: there is no rule {min(unknown)!r}; the rules are {', '.join(names)}.")
+        raise ValueError(
+            f"[match] without: there is no rule {min(unknown)!r}; the rules are {', '.join(names)}."
+        )
     until = table.get("until", "noise")
     rungs: dict[str, How] = {rung: rung for rung in RUNGS}
     if not isinstance(until, str) or until not in rungs:
@@ -213,8 +245,12 @@ def _check(kind: Kind, what: str) -> None:
     try:
         pattern = re.compile(what)
     except re.error as error:
-        raise ValueError(f"[match] {kind}: {what!r} is not a regular expression: {error}.") from None
+        raise ValueError(
+            f"[match] {kind}: {what!r} is not a regular expression: {error}."
+        ) from None
     if pattern.fullmatch(""):
         raise ValueError(f"[match] {kind}: {what!r} matches nothing at all, which is everywhere.")
     if kind in _GROUPED and pattern.groups != 1:
-        raise ValueError(f"[match] {kind}: {what!r} needs one group ( ) around the {_GROUPED[kind]}.")
+        raise ValueError(
+            f"[match] {kind}: {what!r} needs one group ( ) around the {_GROUPED[kind]}."
+        )

@@ -1,8 +1,10 @@
-"""One WebSocket connection of a replay: the bytes of the client in, the bytes for it out, and how it ends.
+"""One WebSocket connection of a replay: the bytes of the client in, the bytes for it out, and how
+it ends.
 
 What the messages say is for its subclasses. Rules of this file:
 
-* A client that reads slowly holds its answers up, and nothing else; one that leaves ends all that works for it.
+* A client that reads slowly holds its answers up, and nothing else; one that leaves ends all that
+  works for it.
 * Whoever sends a Close waits for the client's, and not for long.
 """
 
@@ -22,7 +24,9 @@ from recorder.wire.websocket_endpoint import OutgoingFrame, ServerEndpoint
 log = logging.getLogger(__name__)
 
 OUTGOING = 64
-"""Frames that wait for a client that reads slowly. With more there, whoever has one more waits, too."""
+"""Frames that wait for a client that reads slowly. With more there, whoever has one more waits,
+too.
+"""
 
 CLOSE_S = 1.0
 """Seconds for the client to answer a Close: those that do, do it at once, and some do not."""
@@ -59,7 +63,10 @@ class ReplayedConnection(ABC):
                 await running
 
     async def _run(self) -> None:
-        """Read what the client sends, beside the tasks that answer it. The end of the stream cancels all of them."""
+        """Read what the client sends, beside the tasks that answer it.
+
+        The end of the stream cancels all of them.
+        """
         try:
             async with asyncio.TaskGroup() as tasks:
                 await self._begin(tasks)
@@ -79,7 +86,8 @@ class ReplayedConnection(ABC):
             await self._take(message, tasks)
         if answers:
             await self._outgoing.put(answers)
-        if self._endpoint.is_closing and not (was_closing or self._endpoint.is_over):  # the client has broken a rule
+        # the client has broken a rule
+        if self._endpoint.is_closing and not (was_closing or self._endpoint.is_over):
             tasks.create_task(self._give_up())
 
     async def _send(self, frame: OutgoingFrame) -> None:

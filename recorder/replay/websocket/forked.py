@@ -1,14 +1,14 @@
-"""A connection of a fork: turns that equal a recorded one are played on it, the others are asked on a connection to the
-upstream, which is opened at the first of them.
+"""A connection of a fork: turns that equal a recorded one are played on it, the others are asked on
+a connection to the upstream, which is opened at the first of them.
 
 Rules of this file:
 
-* What is played is recorded as a connection of its own, and so is the one to the upstream, each with the messages that
-  passed on it: a live turn stands in the log as it went out.
+* What is played is recorded as a connection of its own, and so is the one to the upstream, each
+  with the messages that passed on it: a live turn stands in the log as it went out.
 * The requests of one stream are answered one after another, whoever answers.
-* What an upstream ends is ended for the client, unless a played answer is on its way: then the next live turn opens
-  another connection. An upstream that refuses the handshake refuses the turn; one that has no WebSocket (426) has the
-  client connect again, so that it is told the same.
+* What an upstream ends is ended for the client, unless a played answer is on its way: then the next
+  live turn opens another connection. An upstream that refuses the handshake refuses the turn; one
+  that has no WebSocket (426) has the client connect again, so that it is told the same.
 """
 
 from __future__ import annotations
@@ -76,7 +76,9 @@ class ForkedTurns(Turns):
             ended = True
             raise
         finally:
-            outcome = "eof" if ended else self._request.extensions.get("outcome", "client_disconnect")
+            outcome = (
+                "eof" if ended else self._request.extensions.get("outcome", "client_disconnect")
+            )
             self._recorder.end(cast(Outcome, outcome))
 
     # -- played
@@ -141,7 +143,10 @@ class ForkedTurns(Turns):
             return opened
 
     async def _refused(self, response: Response, asked: QueuedRequest) -> None:
-        """Tell the client why its turn cannot be asked. Raises `UpstreamError` if the answer breaks off."""
+        """Tell the client why its turn cannot be asked.
+
+        Raises `UpstreamError` if the answer breaks off.
+        """
         try:
             if response.status_code != NO_WEBSOCKET:
                 self._record_sent(asked.payload)
@@ -175,7 +180,9 @@ class ForkedTurns(Turns):
             self._asked.pop(stream_id).set()
 
     async def _lost(self, error: UpstreamError) -> None:
-        """End the client's connection as the upstream ended its own, unless something else is being answered on it."""
+        """End the client's connection as the upstream ended its own, unless something else is being
+        answered on it.
+        """
         self._live = None
         if self._waiting and not self._asked:
             log.debug("the upstream has ended the connection: %s", error)

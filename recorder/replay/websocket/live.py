@@ -3,7 +3,8 @@
 It is opened through a transport, so whoever records that has every byte of it. Rules of this file:
 
 * No compression is offered, and each frame has a mask of its own (RFC 6455 section 5.3).
-* Pings and a Close of the upstream are answered. Messages pass as they came, whatever rule they break.
+* Pings and a Close of the upstream are answered. Messages pass as they came, whatever rule they
+  break.
 """
 
 from __future__ import annotations
@@ -19,13 +20,20 @@ from recorder.errors import UpstreamError
 from recorder.model.events import SWITCHED
 from recorder.proxy.http.messages import RawHeaders, Request, Response, Transport
 from recorder.replay.transport import origin_of
-from recorder.wire.framing.websocket import Damage, Message, MessageParser, close_of, encode_close, encode_frame
+from recorder.wire.framing.websocket import (
+    Damage,
+    Message,
+    MessageParser,
+    close_of,
+    encode_close,
+    encode_frame,
+)
 from recorder.wire.turns import PROTOCOL
 from recorder.wire.websocket_endpoint import KEY_BYTES, VERSION
 
 OUTGOING = 32
-"""Frames that wait for an upstream that reads slowly: as many as a connection may have requests. With more there,
-whoever has one more waits, too."""
+"""Frames that wait for an upstream that reads slowly: as many as a connection may have requests.
+With more there, whoever has one more waits, too."""
 
 _OF_THIS_CONNECTION = (b"sec-websocket-key", b"sec-websocket-version", b"sec-websocket-extensions")
 """Headers of a handshake that are not those of the client's own."""
@@ -39,7 +47,8 @@ class LiveConnection:
 
     @classmethod
     async def open(cls, upstream: Transport, client: Request) -> LiveConnection | Response:
-        """Open a connection to where a client's handshake goes; return the answer of an upstream that refuses.
+        """Open a connection to where a client's handshake goes; return the answer of an upstream
+        that refuses.
 
         Raises `UpstreamError` if there is none.
         """
@@ -52,12 +61,17 @@ class LiveConnection:
         await self._frames.put(encode_frame("text", payload, mask=os.urandom(4)))
 
     async def messages(self) -> AsyncIterator[Message]:
-        """Yield the messages of the upstream. Raises `UpstreamError` where the connection ends, however it does."""
+        """Yield the messages of the upstream.
+
+        Raises `UpstreamError` where the connection ends, however it does.
+        """
         parser = MessageParser(from_client=False)
         async for data in self._response.stream:
             for part in parser.feed(data):
                 if isinstance(part, Damage):
-                    raise UpstreamError(f"the upstream's frames cannot be read: {part.reason}", "upstream_reset")
+                    raise UpstreamError(
+                        f"the upstream's frames cannot be read: {part.reason}", "upstream_reset"
+                    )
                 if not isinstance(part, Message):
                     continue
                 if part.opcode in ("text", "binary"):
@@ -75,7 +89,9 @@ class LiveConnection:
             code, reason = close_of(frame.payload)
             await self._frames.put(encode_close(code, mask=os.urandom(4)))
             close = None if code is None else (code, reason or "")
-            raise UpstreamError(f"the upstream closed the connection ({code})", "truncated", close=close)
+            raise UpstreamError(
+                f"the upstream closed the connection ({code})", "truncated", close=close
+            )
 
     async def aclose(self, client: Request) -> None:
         """End the connection, with the outcome that the client's has, if somebody has set one."""

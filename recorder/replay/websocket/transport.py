@@ -1,13 +1,15 @@
 """The transport that accepts WebSocket handshakes, and chooses how a connection is replayed.
 
-Where the path has turns, each request message is answered by itself, whatever connection it was recorded on, or none
-(`recorder.replay.websocket.turns`). A handshake that was refused when it was recorded is refused again.
+Where the path has turns, each request message is answered by itself, whatever connection it was
+recorded on, or none (`recorder.replay.websocket.turns`). A handshake that was refused when it was
+recorded is refused again.
 
-Elsewhere the handshake is matched, and its connection is played back whole: the server's messages, each after the
-client's that came before it. What the client sends is counted, not compared: the first message of the server that came
-behind the client's third one comes behind the third one again, as long after it. In a live session (Realtime, Gemini
-Live) sound is counted by its size, because each run cuts it into other pieces; and an id that the client makes anew
-stands in the place of the recorded one.
+Elsewhere the handshake is matched, and its connection is played back whole: the server's messages,
+each after the client's that came before it. What the client sends is counted, not compared: the
+first message of the server that came behind the client's third one comes behind the third one
+again, as long after it. In a live session (Realtime, Gemini Live) sound is counted by its size,
+because each run cuts it into other pieces; and an id that the client makes anew stands in the place
+of the recorded one.
 """
 
 from __future__ import annotations
@@ -30,7 +32,13 @@ from recorder.wire.dialects.json_values import as_json, request_object
 from recorder.wire.framing.websocket import Message
 from recorder.wire.redaction.headers import COUNTED
 from recorder.wire.turns import PROTOCOL, has_turns, live_session
-from recorder.wire.websocket_endpoint import HandshakeError, MessageKind, OutgoingFrame, accepted, offered_protocols
+from recorder.wire.websocket_endpoint import (
+    HandshakeError,
+    MessageKind,
+    OutgoingFrame,
+    accepted,
+    offered_protocols,
+)
 
 _FIN, _OPCODE = 0x80, 0x0F  # of the first byte of a frame
 _TEXT, _BINARY, _CONTROL = 0x1, 0x2, 0x8
@@ -40,13 +48,16 @@ _TEXTUAL: MessageKind = "text"
 
 
 class PlayedMessage(NamedTuple):
-    """A message of the server, due so long after the client's message of that number; 0 is the handshake."""
+    """A message of the server, due so long after the client's message of that number; 0 is the
+    handshake.
+    """
 
     after: int
     delay_ns: int
     opcode: MessageKind
     payload: bytes
-    sound_bytes: int = 0  # that the client must have sent, too; it is due so long after the last of these
+    # that the client must have sent, too; it is due so long after the last of these
+    sound_bytes: int = 0
     is_after_sound: bool = False  # they came behind the client's message
 
 
@@ -65,7 +76,9 @@ def script_of(recorded: Recording) -> list[PlayedMessage]:
             next_heard = next(heard)
         delay_ns = max(0, piece.t_ns - before)
         opcode = next(opcodes, _TEXTUAL)
-        script.append(PlayedMessage(after, delay_ns, opcode, piece.raw, sound_bytes, is_after_sound))
+        script.append(
+            PlayedMessage(after, delay_ns, opcode, piece.raw, sound_bytes, is_after_sound)
+        )
     return script
 
 
@@ -78,7 +91,10 @@ class HeardMessage(NamedTuple):
 
 
 def _heard(recorded: Recording) -> Sequence[HeardMessage]:
-    """Return the client's messages. Of those that are not of a live session, the times are enough."""
+    """Return the client's messages.
+
+    Of those that are not of a live session, the times are enough.
+    """
     live = live_session(recorded.request.target)
     if live is None or not recorded.sent:
         return [HeardMessage(t_ns, None) for t_ns in _sent_ns(recorded.frames)]
@@ -112,8 +128,10 @@ class Playback(ReplayedConnection):
         self._recorded, self._replay = recorded, replay
         self._live = live_session(recorded.request.target)
         self._recorded_ids = [each.ids for each in _heard(recorded) if each.sound_bytes is None]
-        self._ids: dict[bytes, bytes] = {}  # recorded ones of the client, and what it has in their place
-        self._heard = [Waiting(replay.clock)]  # the handshake, then each message of the client that was recorded
+        # recorded ones of the client, and what it has in their place
+        self._ids: dict[bytes, bytes] = {}
+        # the handshake, then each message of the client that was recorded
+        self._heard = [Waiting(replay.clock)]
         self._sound_bytes = 0
         self._sound_heard = self._heard[0]
         self._news = asyncio.Event()
@@ -122,7 +140,9 @@ class Playback(ReplayedConnection):
         tasks.create_task(self._play())
 
     async def _take(self, message: Message, tasks: asyncio.TaskGroup) -> None:
-        heard = HeardMessage(0, None) if self._live is None else _read(self._live, 0, message.payload)
+        heard = (
+            HeardMessage(0, None) if self._live is None else _read(self._live, 0, message.payload)
+        )
         if heard.sound_bytes is not None:
             self._sound_bytes += heard.sound_bytes
             self._sound_heard = Waiting(self._replay.clock)
@@ -155,8 +175,13 @@ class Playback(ReplayedConnection):
         await Pace(waiting, self._replay.speed).until(message.delay_ns)
 
     async def _end_as_recorded(self) -> None:
-        """End the connection as the server did; one that the client ended, or nobody, stays open for the client."""
-        end, heard = self._recorded.end, [each for each in _heard(self._recorded) if each.sound_bytes is None]
+        """End the connection as the server did; one that the client ended, or nobody, stays open
+        for the client.
+        """
+        end, heard = (
+            self._recorded.end,
+            [each for each in _heard(self._recorded) if each.sound_bytes is None],
+        )
         close = server_close(self._recorded)
         if end is None or close is None:
             return
@@ -167,8 +192,8 @@ class Playback(ReplayedConnection):
 
 
 class WebSocketTransport:
-    """Accepts WebSocket handshakes; all other requests pass to `inner`, which answers with `replay`, with faults or
-    without.
+    """Accepts WebSocket handshakes; all other requests pass to `inner`, which answers with
+    `replay`, with faults or without.
     """
 
     def __init__(self, inner: Transport, replay: ReplayTransport) -> None:
@@ -191,10 +216,16 @@ class WebSocketTransport:
         await self._inner.aclose()
 
     async def _for_turns(self, request: Request, query: MatchRequest) -> Response:
-        """Accept a connection whose messages are answered one by one, unless the upstream had refused it."""
+        """Accept a connection whose messages are answered one by one, unless the upstream had
+        refused it.
+        """
         replay = self._replay
-        if replay.forwards and not replay.matcher.has_requests(msgspec.structs.replace(query, method="POST")):
-            missed = Miss(query, None, [], f"Nothing recorded answers {query.target} ({query.upstream}).")
+        if replay.forwards and not replay.matcher.has_requests(
+            msgspec.structs.replace(query, method="POST")
+        ):
+            missed = Miss(
+                query, None, [], f"Nothing recorded answers {query.target} ({query.upstream})."
+            )
             return await replay.missed(request, missed)
         recorded = replay.matcher.connection(msgspec.structs.replace(query, method=WEBSOCKET))
         if recorded is not None and not recorded.is_switched:
@@ -202,7 +233,9 @@ class WebSocketTransport:
         return _accepted(request, recorded, Turns(request, self._inner))
 
 
-def _accepted(request: Request, recorded: Recording | None, connection: ReplayedConnection) -> Response:
+def _accepted(
+    request: Request, recorded: Recording | None, connection: ReplayedConnection
+) -> Response:
     """Return the answer to a handshake, behind which a connection is answered."""
     headers = handshake_answer(request, recorded)
     return headers if isinstance(headers, Response) else switched(headers, connection)
@@ -214,14 +247,18 @@ def switched(headers: RawHeaders, connection: ReplayedConnection) -> Response:
 
 
 def handshake_answer(request: Request, recorded: Recording | None) -> RawHeaders | Response:
-    """Return the headers of the 101 that answers a handshake: our own, and those of the recorded one that are not part
-    of it. A handshake that breaks a rule has an error in their place.
+    """Return the headers of the 101 that answers a handshake: our own, and those of the recorded
+    one that are not part of it. A handshake that breaks a rule has an error in their place.
     """
-    given = recorded.response.headers if recorded is not None and recorded.response is not None else []
+    given = (
+        recorded.response.headers if recorded is not None and recorded.response is not None else []
+    )
     answer = accepted(request.headers.raw, _protocol(request, given))
     if isinstance(answer, HandshakeError):
         origin = origin_of(request)
-        body = error_body(request.method, origin.target, origin.upstream, answer.status, answer.message)
+        body = error_body(
+            request.method, origin.target, origin.upstream, answer.status, answer.message
+        )
         return whole(answer.status, body, answer.headers)
     more = as_sent((name, value) for name, value in given if not COUNTED.fullmatch(value))
     return [*answer, *(each for each in more if not each[0].lower().startswith(OF_THE_HANDSHAKE))]
@@ -230,7 +267,8 @@ def handshake_answer(request: Request, recorded: Recording | None) -> RawHeaders
 def _protocol(request: Request, recorded: Sequence[tuple[str, str]]) -> str | None:
     """Return the subprotocol to answer with: the recorded one.
 
-    Its name may have been redacted, because clients put keys into it. They prefer the one that has none.
+    Its name may have been redacted, because clients put keys into it. They prefer the one that has
+    none.
     """
     offered = offered_protocols(request.headers.raw)
     chosen = header(recorded, "sec-websocket-protocol")

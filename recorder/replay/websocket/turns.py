@@ -2,12 +2,13 @@
 
 Rules of this file:
 
-* A request message becomes a POST through the wrapped transport, and the blocks of its event stream become messages.
-  So matching, faults and times are those of HTTP, and it does not matter which of the two was recorded. The clock of an
-  answer starts when its message has come, or when the answer before it on the same stream has ended.
+* A request message becomes a POST through the wrapped transport, and the blocks of its event stream
+  become messages. So matching, faults and times are those of HTTP, and it does not matter which of
+  the two was recorded. The clock of an answer starts when its message has come, or when the answer
+  before it on the same stream has ended.
 * What HTTP says in a status, a message says in band: `{"type":"error","status":…,"error":{…}}`.
-* Other messages of the client (`response.cancel`, `response.steer`) change nothing: what came after them is recorded. A
-  response that continues a steered one without a request is sent behind it.
+* Other messages of the client (`response.cancel`, `response.steer`) change nothing: what came after
+  them is recorded. A response that continues a steered one without a request is sent behind it.
 """
 
 from __future__ import annotations
@@ -29,14 +30,21 @@ from recorder.wire.dialects import error_body
 from recorder.wire.dialects.json_values import Object, request_object
 from recorder.wire.framing import SSE, framing_of
 from recorder.wire.framing.websocket import MESSAGE_LIMIT, Message
-from recorder.wire.turns import as_post, error_message, is_request, payload_of, stream_id_of, with_stream_id
+from recorder.wire.turns import (
+    as_post,
+    error_message,
+    is_request,
+    payload_of,
+    stream_id_of,
+    with_stream_id,
+)
 from recorder.wire.websocket_endpoint import OutgoingFrame
 
 log = logging.getLogger(__name__)
 
 QUEUED = 32
-"""Request messages of one connection that wait or are being answered: a client sends the next one when it has the
-answer, and has a handful of streams."""
+"""Request messages of one connection that wait or are being answered: a client sends the next one
+when it has the answer, and has a handful of streams."""
 
 QUEUED_BYTES = MESSAGE_LIMIT
 """Of all of them but the last: as much as one of them may have."""
@@ -58,7 +66,8 @@ class Turns(ReplayedConnection):
     def __init__(self, request: Request, inner: Transport) -> None:
         super().__init__(request, takes_binary=False)
         self._inner = inner
-        self._waiting: dict[str | None, deque[QueuedRequest]] = {}  # of each stream, the first is being answered
+        # of each stream, the first is being answered
+        self._waiting: dict[str | None, deque[QueuedRequest]] = {}
         self._requests = 0  # that came so far
 
     async def _begin(self, tasks: asyncio.TaskGroup) -> None:
@@ -68,17 +77,23 @@ class Turns(ReplayedConnection):
         """Queue a request message; answer at once what is none."""
         fields = request_object(message.payload)
         if not fields:
-            await self._send_text(error_message(400, self._error(400, "This message is not a JSON object.")))
+            await self._send_text(
+                error_message(400, self._error(400, "This message is not a JSON object."))
+            )
         elif not is_request(origin_of(self._request).target, fields):
             await self._take_other(message, fields)
         elif self._is_full():
             text = f"More than {QUEUED} requests, or {QUEUED_BYTES >> 20} MiB, at once: wait for the answers."
-            await self._send_text(with_stream_id(error_message(429, self._error(429, text)), stream_id_of(fields)))
+            await self._send_text(
+                with_stream_id(error_message(429, self._error(429, text)), stream_id_of(fields))
+            )
         else:
             self._requests += 1
             stream_id = stream_id_of(fields)
             is_first = stream_id not in self._waiting
-            self._waiting.setdefault(stream_id, deque()).append(QueuedRequest(message.payload, stream_id))
+            self._waiting.setdefault(stream_id, deque()).append(
+                QueuedRequest(message.payload, stream_id)
+            )
             if is_first:
                 tasks.create_task(self._work(stream_id, tasks))
 
@@ -133,13 +148,18 @@ class Turns(ReplayedConnection):
         length = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
 
         def of_post(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-            return [*(each for each in headers if not each[0].lower().startswith(OF_THE_HANDSHAKE)), *length]
+            return [
+                *(each for each in headers if not each[0].lower().startswith(OF_THE_HANDSHAKE)),
+                *length,
+            ]
 
         extensions = request.extensions.copy()
         extensions.pop("upgrade", None)
         extensions["is_message"] = True
         extensions["recorder"] = msgspec.structs.replace(origin, headers=of_post(origin.headers))
-        return Request("POST", request.url, of_post(request.headers.raw), WholeUpload(body), extensions)
+        return Request(
+            "POST", request.url, of_post(request.headers.raw), WholeUpload(body), extensions
+        )
 
     async def _pass_on(self, response: Response, asked: QueuedRequest) -> None:
         """Send each event as a message."""
@@ -160,7 +180,12 @@ class Turns(ReplayedConnection):
         body = b"".join([chunk async for chunk in response.stream])
         status = response.status_code
         if status < 400:
-            status, body = 502, self._error(502, "The answer is not an event stream, so it cannot be sent as messages.")
+            status, body = (
+                502,
+                self._error(
+                    502, "The answer is not an event stream, so it cannot be sent as messages."
+                ),
+            )
         kept = {
             name.decode("latin-1"): value.decode("latin-1")
             for name, value in response.headers.raw
@@ -178,7 +203,9 @@ class Turns(ReplayedConnection):
         await self._end(code, reason, reset=error.outcome == "upstream_reset")
 
     async def _hang_up(self, after_s: float, code: int | None, reason: str) -> None:
-        """End the connection as the server did when it was recorded, unless the client goes on before."""
+        """End the connection as the server did when it was recorded, unless the client goes on
+        before.
+        """
         requests = self._requests
         await asyncio.sleep(after_s)
         if self._requests == requests and not self._waiting:

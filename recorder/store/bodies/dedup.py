@@ -1,11 +1,14 @@
-"""Request bodies written as recipes from earlier bodies of their session (`recorder.model.shared_body`).
+"""Request bodies written as recipes from earlier bodies of their session
+(`recorder.model.shared_body`).
 
 Rules of this file:
 
-* Only the bytes of rows are known, byte for byte: their writer reports them (`recorder.store.bodies.rows`), and drops
-  everything when it is in doubt. What is not known costs room and nothing else.
-* It is cheap, since the ingester does it for each request: a body is cut where JSON has its items, and these are looked
-  up whole. An unknown item is compared with the one that was in its place before: mostly it begins or ends like that.
+* Only the bytes of rows are known, byte for byte: their writer reports them
+  (`recorder.store.bodies.rows`), and drops everything when it is in doubt. What is not known costs
+  room and nothing else.
+* It is cheap, since the ingester does it for each request: a body is cut where JSON has its items,
+  and these are looked up whole. An unknown item is compared with the one that was in its place
+  before: mostly it begins or ends like that.
 * The first body of a session is not examined before there is a second.
 """
 
@@ -30,10 +33,12 @@ WORTH = 2  # a recipe has at most half the size of the body, or the body is stor
 RUN_BYTES, ID_BYTES = 8, 20  # what a run and a row take in a recipe
 
 ITEM_BYTES = 32  # of an item, at least
-COMMON_BYTES = 512  # that two have in common, at least: a run of less takes more in all the recipes to come
+# that two have in common, at least: a run of less takes more in all the recipes to come
+COMMON_BYTES = 512
 ITEM_RUNS = 8  # of an item: one that is in more places is stored whole
 SESSION_BYTES = 4 * 2**20  # twice over: what was not repeated while as much was learnt is forgotten
-KNOWN_BYTES = 32 * 2**20  # of all sessions, the least recently used are forgotten: some thirty agents at once
+# of all sessions, the least recently used are forgotten: some thirty agents at once
+KNOWN_BYTES = 32 * 2**20
 ENTRY_BYTES, SESSION_ENTRY_BYTES = 400, 1000  # that an item and a session take besides these bytes
 
 _ITEM = re.compile(rb"\},\s*\{")  # from one message, part or tool to the next
@@ -48,11 +53,15 @@ class Source(NamedTuple):
 
 
 Run = tuple[Source | None, int, int]
-"""A source, an offset in it, and a number of bytes. Without a source they are literal bytes of the body itself."""
+"""A source, an offset in it, and a number of bytes. Without a source they are literal bytes of the
+body itself.
+"""
 
 
 class BodyItem:
-    """A piece of a body, the runs that hold it, and the item that came after it when it was seen last."""
+    """A piece of a body, the runs that hold it, and the item that came after it when it was seen
+    last.
+    """
 
     __slots__ = ("next", "raw", "runs")
 
@@ -70,11 +79,14 @@ class SessionItems:
         self._old: dict[bytes, BodyItem] = {}
         self._sizes = [0, 0]  # of both
         self.first: dict[int, BodyItem] = {}  # of the last body in each position
-        self.waiting: tuple[bytes, Source] | None = waiting  # the first body, until there is another
+        # the first body, until there is another
+        self.waiting: tuple[bytes, Source] | None = waiting
 
     @property
     def size_bytes(self) -> int:
-        return sum(self._sizes) + (len(self.waiting[0]) if self.waiting else 0) + SESSION_ENTRY_BYTES
+        return (
+            sum(self._sizes) + (len(self.waiting[0]) if self.waiting else 0) + SESSION_ENTRY_BYTES
+        )
 
     def find(self, raw: bytes) -> BodyItem | None:
         found = self._young.get(raw)
@@ -97,7 +109,8 @@ class BodyDeduplicator:
     """The items of all sessions, with one bound; it makes recipes of them."""
 
     def __init__(self) -> None:
-        self._sessions: OrderedDict[str, SessionItems] = OrderedDict()  # the last is the one that was used last
+        # the last is the one that was used last
+        self._sessions: OrderedDict[str, SessionItems] = OrderedDict()
         self._size_bytes = 0
 
     def forget(self) -> None:
@@ -106,8 +119,8 @@ class BodyDeduplicator:
         self._size_bytes = 0
 
     def row(self, group: str, exchange_id: str, pos: int, body: bytes) -> bytes | None:
-        """Return the recipe to store in place of a body, or None to store the body itself; learn it either way. `group`
-        has the exchanges of a session whose rows may be used for each other.
+        """Return the recipe to store in place of a body, or None to store the body itself; learn it
+        either way. `group` has the exchanges of a session whose rows may be used for each other.
         """
         exchange = _uuid(exchange_id)
         if exchange is None or not LEAST_BYTES <= len(body) <= MOST_BYTES:
@@ -147,7 +160,9 @@ class _CutBody:
         self._cut(pos)
 
     def _cut(self, pos: int) -> None:
-        """Cut the body item by item: most are those that came next when the one before was seen last."""
+        """Cut the body item by item: most are those that came next when the one before was seen
+        last.
+        """
         known, at = self._known, 0
         before, expected = BodyItem(b""), known.first.get(pos)
         head = before
@@ -176,7 +191,9 @@ class _CutBody:
         return self._known.find(raw) or BodyItem(raw)
 
     def _compare(self, raw: bytes, at: int, old: BodyItem | None) -> BodyItem | None:
-        """Describe an unknown item by the one that was in its place; return the one that the next may be like."""
+        """Describe an unknown item by the one that was in its place; return the one that the next
+        may be like.
+        """
         if old is None or not old.runs:
             self._take([(None, at, len(raw))])
             return old and old.next
@@ -201,8 +218,10 @@ class _CutBody:
                 taken.append((source, start, length))
 
     def sources(self) -> list[Source]:
-        """Return the rows that the runs are taken from. Of too many, those that give least are dropped: what they gave
-        becomes literal, half of the rows at a time, so that this does not happen with every body.
+        """Return the rows that the runs are taken from.
+
+        Of too many, those that give least are dropped: what they gave becomes literal, half of the
+        rows at a time, so that this does not happen with every body.
         """
         given: dict[Source, int] = {}
         for source, _, length in self._runs:
@@ -229,21 +248,35 @@ class _CutBody:
         size_bytes += sum(length for source, _, length in self._runs if source is None)
         if len(self._runs) > RUNS or WORTH * size_bytes > len(self._body):
             return None
-        numbers: dict[Source | None, int] = {source: number for number, source in enumerate(sources, 1)}
+        numbers: dict[Source | None, int] = {
+            source: number for number, source in enumerate(sources, 1)
+        }
         numbers[None] = 0
-        literal = b"".join([self._body[start : start + length] for source, start, length in self._runs if not source])
-        runs = [(numbers[source], start, length) for source, start, length in _placed(self._runs, None)]
+        literal = b"".join(
+            [
+                self._body[start : start + length]
+                for source, start, length in self._runs
+                if not source
+            ]
+        )
+        runs = [
+            (numbers[source], start, length) for source, start, length in _placed(self._runs, None)
+        ]
         return Recipe(VERSION, [(source.exchange, source.pos) for source in sources], runs, literal)
 
     def learn(self, row: Source, *, is_whole: bool) -> None:
         """Note that a row holds what is new: all of the body, or the literal bytes of its recipe."""
-        runs: list[Run] = [(row, 0, len(self._body))] if is_whole else list(_placed(self._runs, row))
+        runs: list[Run] = (
+            [(row, 0, len(self._body))] if is_whole else list(_placed(self._runs, row))
+        )
         places = _places(runs)
         for item, at in self._items:
             if is_whole or self._has_dropped or not item.runs:
                 first = bisect_right(places, at) - 1
                 start = at - places[first]
-                item.runs = tuple(_part(runs[first : first + ITEM_RUNS + 1], start, start + len(item.raw)))
+                item.runs = tuple(
+                    _part(runs[first : first + ITEM_RUNS + 1], start, start + len(item.raw))
+                )
                 if len(item.runs) <= ITEM_RUNS:
                     self._known.learn(item)
                 else:
@@ -267,7 +300,9 @@ def _places(runs: Iterable[Run]) -> list[int]:
 
 
 def _placed(runs: Iterable[Run], row: Source | None) -> Iterator[Run]:
-    """Yield the runs; those without a source are counted from the beginning of all literal bytes, as `row` has them."""
+    """Yield the runs; those without a source are counted from the beginning of all literal bytes,
+    as `row` has them.
+    """
     own = 0
     for source, start, length in runs:
         if source is None:

@@ -1,4 +1,5 @@
-"""Rows of `events` → events: a row may hold a recipe instead of a body, which is put together from other rows.
+"""Rows of `events` → events: a row may hold a recipe instead of a body, which is put together from
+other rows.
 
 Rows become events here only, and the rows that recipes refer to are read with one query for each.
 """
@@ -46,7 +47,10 @@ class SharedRow:
         return {"session_id": self._row[0], "places": msgspec.json.encode(places).decode()}
 
     def event(self, sources: Iterable[Row]) -> Event:
-        """Return the event. Raises `ValueError` if a row is missing or does not hold what is needed."""
+        """Return the event.
+
+        Raises `ValueError` if a row is missing or does not hold what is needed.
+        """
         held = {(exchange_id, pos): _literal(type, raw) for exchange_id, pos, type, raw in sources}
         missing = [place for place in self.places if place not in held]
         if missing:
@@ -61,7 +65,10 @@ def is_shared(row: Row) -> bool:
 
 
 def is_same(existing: Row | None, row: Row) -> bool:
-    """Return whether two rows are of one event. If only one of them is a recipe, the equal hash decides."""
+    """Return whether two rows are of one event.
+
+    If only one of them is a recipe, the equal hash decides.
+    """
     if existing is None or existing == row:
         return existing is not None
     differing = [number for number, value in enumerate(row) if existing[number] != value]
@@ -83,7 +90,9 @@ def whole_events(rows: Iterable[Row], ask: Ask) -> Iterator[Event]:
 
 
 def events_as_they_are(rows: Iterable[Row], ask: Ask) -> Iterator[Event]:
-    """Yield the events of rows; one that cannot be put together keeps its raw recipe, which its hash does not fit."""
+    """Yield the events of rows; one that cannot be put together keeps its raw recipe, which its
+    hash does not fit.
+    """
     for row in rows:
         try:
             yield whole_event(row, ask)

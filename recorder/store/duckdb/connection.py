@@ -2,13 +2,17 @@
 
 Rules of this file:
 
-* All connections come from `connected`. What one reads is attached first; then it is closed to every other file, on
-  disk or in a network, whatever a statement, or a view in a file of somebody else, names. It cannot be opened again.
-* Extensions come from installed wheels, and secrets from nowhere: those that a user keeps for DuckDB are not read.
-* A process that reads a database file through DuckDB does not have it open by the module `sqlite3` at the same time.
-  Each of the two has a library of SQLite of its own, and a lock of POSIX belongs to the process: the first that closes
-  the file drops the locks of the other. So what writes to a log in a file reads it through DuckDB in another process.
-* Memory has a limit, past which DuckDB writes to a temporary folder that is removed with the connection.
+* All connections come from `connected`. What one reads is attached first; then it is closed to
+  every other file, on disk or in a network, whatever a statement, or a view in a file of somebody
+  else, names. It cannot be opened again.
+* Extensions come from installed wheels, and secrets from nowhere: those that a user keeps for
+  DuckDB are not read.
+* A process that reads a database file through DuckDB does not have it open by the module `sqlite3`
+  at the same time. Each of the two has a library of SQLite of its own, and a lock of POSIX belongs
+  to the process: the first that closes the file drops the locks of the other. So what writes to a
+  log in a file reads it through DuckDB in another process.
+* Memory has a limit, past which DuckDB writes to a temporary folder that is removed with the
+  connection.
 """
 
 from __future__ import annotations
@@ -39,8 +43,9 @@ SETTINGS = {
     "allow_community_extensions": "false",
     "autoinstall_known_extensions": "false",
     "autoload_known_extensions": "false",
-    # It takes two parts of a plan for the same one if only the file of SQLite differs that they read: of a log and of
-    # another one that is attached as its archive, it would read the first twice.
+    # It takes two parts of a plan for the same one if only the file of SQLite differs that they
+    # read: of a log and of another one that is attached as its archive, it would read the first
+    # twice.
     "disabled_optimizers": "common_subplan",
     "memory_limit": MEMORY,
     "threads": "2",  # each holds rows of its own: more take memory before they save time
@@ -48,11 +53,14 @@ SETTINGS = {
 
 
 class DuckdbOpening:
-    """A connection while databases are attached to it, for a command, which needs an extra of the program."""
+    """A connection while databases are attached to it, for a command, which needs an extra of the
+    program.
+    """
 
     def __init__(self, connection: DuckDBPyConnection, command: str, extra: str) -> None:
         self.connection, self._command, self._extra = connection, command, extra
-        self.folders: list[str] = []  # that are read, and written, afterwards: paths, or places on S3
+        # that are read, and written, afterwards: paths, or places on S3
+        self.folders: list[str] = []
 
     def load(self, *extensions: str) -> None:
         """Load extensions. Raise `RecorderError` if the wheel of one is not installed."""
@@ -77,7 +85,9 @@ class DuckdbOpening:
         try:
             self.attach(source, name, "READ_ONLY", *schema)
         except duckdb.Error as error:
-            raise StoreError(f"DuckDB could not open {database_name(url)}: {first_line(error)}.") from error
+            raise StoreError(
+                f"DuckDB could not open {database_name(url)}: {first_line(error)}."
+            ) from error
 
 
 @contextmanager
@@ -86,7 +96,8 @@ def connected(
 ) -> Iterator[DuckDBPyConnection]:
     """Open a database in memory with what `attach` attaches, and close it to everything else.
 
-    `command` and `extra` are for the error, a `RecorderError`, if the package or a wheel is not installed.
+    `command` and `extra` are for the error, a `RecorderError`, if the package or a wheel is not
+    installed.
     """
     try:
         import duckdb
@@ -114,7 +125,9 @@ def connected(
 
 
 def _close_to_others(connection: DuckDBPyConnection, folders: Sequence[str]) -> None:
-    """Let a connection read what it has attached, and these folders. The last of these settings fixes the one before.
+    """Let a connection read what it has attached, and these folders.
+
+    The last of these settings fixes the one before.
 
     The folder for what does not fit into memory is added by DuckDB itself.
     """
@@ -129,7 +142,9 @@ def quoted(text: str) -> str:
 
 
 def extension_mismatch() -> str | None:
-    """Say what to do if an extension is installed which was built for another version of DuckDB than the one here."""
+    """Say what to do if an extension is installed which was built for another version of DuckDB
+    than the one here.
+    """
     installed = _version("duckdb")
     for name in _EXTENSIONS:
         needed = _version(f"duckdb-extension-{name}")
@@ -154,12 +169,14 @@ def _extension(name: str) -> Path | None:
         found = files(f"duckdb-extension-{name}") or ()
     except PackageNotFoundError:
         return None
-    return next((Path(str(file.locate())) for file in found if file.suffix == ".duckdb_extension"), None)
+    return next(
+        (Path(str(file.locate())) for file in found if file.suffix == ".duckdb_extension"), None
+    )
 
 
 def first_line(error: BaseException) -> str:
-    """Return what an error of DuckDB says, without a connection string, which may have a password, and without the
-    place in the statement and the last period.
+    """Return what an error of DuckDB says, without a connection string, which may have a password,
+    and without the place in the statement and the last period.
     """
     text = _CONNECTION_STRING.sub("PostgreSQL: ", str(error))
     return text.partition("\n")[0].rstrip(".")

@@ -1,11 +1,12 @@
-"""The functions that SQL of the user's own may call in DuckDB: those that compute a value from their arguments.
+"""The functions that SQL of the user's own may call in DuckDB: those that compute a value from
+their arguments.
 
 Rules of this file:
 
-* It is a list of what may be called. A function that DuckDB or an extension of it gets later is refused until it is
-  here.
-* What is not here: functions that read files, other databases, settings, variables or secrets, that write a log, wait,
-  run SQL, or say what else a connection or a server has.
+* It is a list of what may be called. A function that DuckDB or an extension of it gets later is
+  refused until it is here.
+* What is not here: functions that read files, other databases, settings, variables or secrets, that
+  write a log, wait, run SQL, or say what else a connection or a server has.
 * Operators are not in it. They are of DuckDB's grammar, and no other name looks like one.
 """
 

@@ -1,14 +1,17 @@
-"""SQL of the user's own on a connection of DuckDB, which is closed to everything but what it has attached.
+"""SQL of the user's own on a connection of DuckDB, which is closed to everything but what it has
+attached.
 
 Rules of this file:
 
-* One call, one statement, which selects: DuckDB's own parser says so, and names what it reads. What it may name is a
-  list: the tables and views that recorder made in the connection, and the functions of
-  `recorder.store.duckdb.functions`. Everything else is refused: tables of DuckDB, of a catalog, of a server.
+* One call, one statement, which selects: DuckDB's own parser says so, and names what it reads. What
+  it may name is a list: the tables and views that recorder made in the connection, and the
+  functions of `recorder.store.duckdb.functions`. Everything else is refused: tables of DuckDB, of a
+  catalog, of a server.
 * Names are compared as DuckDB compares them: letters of ASCII in any case, all others exactly.
-* Behind that list are the locks of DuckDB: what the connection has open already, no extension, no variable of Python,
-  no other setting.
-* A value is what SQLite would give: a sum is an integer, a fraction a float, a flag 0 or 1, everything else a text.
+* Behind that list are the locks of DuckDB: what the connection has open already, no extension, no
+  variable of Python, no other setting.
+* A value is what SQLite would give: a sum is an integer, a fraction a float, a flag 0 or 1,
+  everything else a text.
 * A statement that gives no row in time is interrupted, and so is one that somebody stops.
 """
 
@@ -40,13 +43,22 @@ ROWS = 256  # that are fetched at once
 SPILL = "4GB"  # on disk, past the limit of memory: the whole log of a small team, sorted
 
 _ANALYZE = re.compile(r"\s*explain(\s+analyze)?\b", re.IGNORECASE)
-_REFERENCES = {"BASE_TABLE", "EMPTY", "EXPRESSION_LIST", "JOIN", "PIVOT", "SHOW_REF", "SUBQUERY", "TABLE_FUNCTION"}
+_REFERENCES = {
+    "BASE_TABLE",
+    "EMPTY",
+    "EXPRESSION_LIST",
+    "JOIN",
+    "PIVOT",
+    "SHOW_REF",
+    "SUBQUERY",
+    "TABLE_FUNCTION",
+}
 _OWN_SCHEMAS = {("", ""), ("", "main"), ("memory", "main"), ("", "memory")}
 
 
 class DuckdbQuery(WatchedQuery):
-    """A `recorder.store.queries.query.Query` of a connection that has the tables and views of a log in its search
-    path.
+    """A `recorder.store.queries.query.Query` of a connection that has the tables and views of a log
+    in its search path.
     """
 
     def __init__(self, connection: DuckDBPyConnection, is_stale: str = REBUILD_IS_DUE) -> None:
@@ -57,7 +69,9 @@ class DuckdbQuery(WatchedQuery):
         super().__init__()
         self._connection, self._stale = connection, is_stale
         own = "SELECT table_name FROM information_schema.tables WHERE table_catalog = 'memory'"
-        self._relations = frozenset(_folded(str(name)) for (name,) in connection.execute(own).fetchall())
+        self._relations = frozenset(
+            _folded(str(name)) for (name,) in connection.execute(own).fetchall()
+        )
         connection.execute("SET integer_division = true")  # as in the other engines
         connection.execute(f"SET max_temp_directory_size = '{SPILL}'")
         connection.execute("SET lock_configuration = true")
@@ -70,7 +84,10 @@ class DuckdbQuery(WatchedQuery):
         self._connection.interrupt()
 
     def _checked(self, sql: str, values: dict[str, Value]) -> dict[str, Value]:
-        """Return the values that a statement has names for. Raise if it is not one statement that only reads."""
+        """Return the values that a statement has names for.
+
+        Raise if it is not one statement that only reads.
+        """
         with _explained():
             statements = self._connection.extract_statements(sql)
         if not statements:
@@ -83,7 +100,9 @@ class DuckdbQuery(WatchedQuery):
             raise RecorderError("The statement nests too deep.") from error
         names = statements[0].named_parameters
         if any(name.isdecimal() for name in names):
-            raise UsageError("A `?` has no name: write `:name`, and give its value with `-p NAME VALUE`.")
+            raise UsageError(
+                "A `?` has no name: write `:name`, and give its value with `-p NAME VALUE`."
+            )
         if missing := sorted(names - values.keys()):
             raise RecorderError(f"{missing[0]} has no value: give it with `-p NAME VALUE`.")
         return {name: values[name] for name in names}
@@ -92,7 +111,9 @@ class DuckdbQuery(WatchedQuery):
         """Raise `RecorderError` if a statement does anything but read recorder's tables and views."""
         explained = _ANALYZE.match(sql)
         parse = "SELECT json_serialize_sql(CAST(? AS VARCHAR))"
-        [(text,)] = self._connection.execute(parse, [sql[explained.end() :] if explained else sql]).fetchall()
+        [(text,)] = self._connection.execute(
+            parse, [sql[explained.end() :] if explained else sql]
+        ).fetchall()
         tree = json.loads(text)
         if tree["error"] or not tree["statements"]:
             raise RecorderError(f"`recorder query` only reads: {first_word(sql)} is refused.")
@@ -103,7 +124,8 @@ class DuckdbQuery(WatchedQuery):
                 self._require_reference(node, defined)
 
     def _require_reference(self, node: Mapping[str, Any], defined: frozenset[str]) -> None:
-        """Raise `RecorderError` if what stands after FROM is not recorder's, or of the statement itself.
+        """Raise `RecorderError` if what stands after FROM is not recorder's, or of the statement
+        itself.
 
         `defined` are the names that WITH gave there.
         """
@@ -120,7 +142,9 @@ class DuckdbQuery(WatchedQuery):
                     "`recorder query --list` names the views."
                 )
         elif kind not in _REFERENCES or (kind == "SHOW_REF" and node["query"] is None):
-            raise RecorderError("`recorder query` reads tables and views: `recorder query --list` names the views.")
+            raise RecorderError(
+                "`recorder query` reads tables and views: `recorder query --list` names the views."
+            )
 
     def _answer(self, sql: str, values: dict[str, Value], timeout_s: float) -> Generator[Row]:
         text = _TOKEN.sub(_for_driver, sql.replace("\0", "\ufffd"))
@@ -150,7 +174,10 @@ class DuckdbQuery(WatchedQuery):
 
 @contextmanager
 def _explained() -> Iterator[None]:
-    """Turn DuckDB's objections to a statement into `RecorderError`. What is of its memory or a file is left."""
+    """Turn DuckDB's objections to a statement into `RecorderError`.
+
+    What is of its memory or a file is left.
+    """
     import duckdb
 
     try:
@@ -158,7 +185,9 @@ def _explained() -> Iterator[None]:
     except (duckdb.InterruptException, duckdb.OutOfMemoryException, duckdb.IOException):
         raise
     except duckdb.Error as error:
-        text = re.sub(r"\s+", " ", str(error).partition("\n\nLINE")[0].partition("\nLINE")[0]).rstrip(".")
+        text = re.sub(
+            r"\s+", " ", str(error).partition("\n\nLINE")[0].partition("\nLINE")[0]
+        ).rstrip(".")
         text = text.partition(" Error: ")[2] or text
         if "pytz" in text:
             text = "A time with a zone cannot be shown: write CAST(… AS TEXT)"
@@ -169,8 +198,8 @@ def _explained() -> Iterator[None]:
         raise RecorderError("A value is too large for a row: write CAST(… AS TEXT).") from error
 
 
-# A value by name, or something that may contain what looks like one: texts, names, comments, casts. A slice has a
-# number or a name before its colon, a key of a struct has that too, or a text.
+# A value by name, or something that may contain what looks like one: texts, names, comments, casts.
+# A slice has a number or a name before its colon, a key of a struct has that too, or a text.
 _TOKEN = re.compile(
     r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|--[^\n]*|/\*.*?\*/|\$(?P<tag>\w*)\$.*?\$(?P=tag)\$|::"""
     r"""|(?<![\w\])'"]):(?P<name>[A-Za-z_]\w*)""",
@@ -183,10 +212,11 @@ def _for_driver(match: re.Match[str]) -> str:
 
 
 def _nodes(tree: Any, defined: frozenset[str]) -> Iterator[tuple[dict[str, Any], frozenset[str]]]:
-    """Yield all objects of a statement as DuckDB parsed it, each with the names that WITH has given where it stands.
+    """Yield all objects of a statement as DuckDB parsed it, each with the names that WITH has given
+    where it stands.
 
-    A name is known to what follows its definition, and inside of it only to the part that repeats: DuckDB looks for
-    a name in the part before UNION among its own tables and views.
+    A name is known to what follows its definition, and inside of it only to the part that repeats:
+    DuckDB looks for a name in the part before UNION among its own tables and views.
     """
     if isinstance(tree, list):
         for child in tree:
@@ -220,7 +250,9 @@ def _require_function(name: str, allowed: frozenset[str]) -> None:
     is_operator = not (name[:1].isalpha() or name.startswith("_"))
     if _folded(name) in allowed or (is_operator and allowed is FUNCTIONS):
         return
-    raise RecorderError(f"`recorder query` reads tables and views: the function {safe_text(name)} is refused.")
+    raise RecorderError(
+        f"`recorder query` reads tables and views: the function {safe_text(name)} is refused."
+    )
 
 
 def _value(value: Any) -> Any:

@@ -2,17 +2,19 @@
 
 Rules of this file:
 
-* The source is only read, and may be recorded into meanwhile. A transaction there holds one page of events, which is
-  read as a stream and ends where it is large enough.
-* Events are verified before they are written: an event that does not fit its chain is not written, and nothing after
-  it. An exchange that was recorded with contradicting sums is reported, and copied.
-* A transaction holds events in order, and projections with the `end` that completes them. If the target refuses
-  something, each exchange is written by itself. One is copied when its chain was computed once more from what the
-  target gives back.
-* A copy may break off anywhere, and the next one continues: of an exchange that the target has, its last event shows
-  whether it is the same.
-* The places of journals in the log (`ingest_offsets`) are not copied: they belong to the recorders of the source. The
-  cursors of exports (`export_cursors`) are not copied either: a push of the copy sends everything.
+* The source is only read, and may be recorded into meanwhile. A transaction there holds one page of
+  events, which is read as a stream and ends where it is large enough.
+* Events are verified before they are written: an event that does not fit its chain is not written,
+  and nothing after it. An exchange that was recorded with contradicting sums is reported, and
+  copied.
+* A transaction holds events in order, and projections with the `end` that completes them. If the
+  target refuses something, each exchange is written by itself. One is copied when its chain was
+  computed once more from what the target gives back.
+* A copy may break off anywhere, and the next one continues: of an exchange that the target has, its
+  last event shows whether it is the same.
+* The places of journals in the log (`ingest_offsets`) are not copied: they belong to the recorders
+  of the source. The cursors of exports (`export_cursors`) are not copied either: a push of the copy
+  sends everything.
 """
 
 from __future__ import annotations
@@ -24,7 +26,13 @@ from typing import Any, Self
 import msgspec
 from sqlalchemy import URL
 
-from recorder.errors import StoreBusyError, StoreConflictError, StoreError, StoreLostError, UsageError
+from recorder.errors import (
+    StoreBusyError,
+    StoreConflictError,
+    StoreError,
+    StoreLostError,
+    UsageError,
+)
 from recorder.model.events import Event, Exchange, Session
 from recorder.store.bodies.rows import damaged, whole_event
 from recorder.store.location import database_name
@@ -52,10 +60,14 @@ Progress = Callable[[int, int], None]
 
 
 _OFFSETS = Statement('SELECT recorder_id, segment, "offset" FROM ingest_offsets')
-_TOMBSTONES = Statement(f"SELECT {columns_of(tombstones, 't')} FROM tombstones AS t ORDER BY session_id")
+_TOMBSTONES = Statement(
+    f"SELECT {columns_of(tombstones, 't')} FROM tombstones AS t ORDER BY session_id"
+)
 _COUNTS = Statement("""SELECT s.session_id, (SELECT count(*) FROM exchanges AS x WHERE x.session_id = s.session_id)
 FROM sessions AS s ORDER BY s.session_id""")
-_SESSION = Statement(f"SELECT {columns_of(sessions, 's')} FROM sessions AS s WHERE session_id = :session_id")
+_SESSION = Statement(
+    f"SELECT {columns_of(sessions, 's')} FROM sessions AS s WHERE session_id = :session_id"
+)
 _EVENTS = Statement(
     f"SELECT {columns_of(events, 'e')} FROM events AS e WHERE {OF_EXCHANGE} AND pos > :after ORDER BY pos LIMIT :limit",
     is_long=True,
@@ -71,25 +83,33 @@ class CopiedLog:
     @classmethod
     @contextmanager
     def open(cls, url: URL) -> Iterator[Self]:
-        """Raise `NotFoundError` if there is no database, `StoreError` if it is not a log that can be read."""
+        """Raise `NotFoundError` if there is no database, `StoreError` if it is not a log that can
+        be read.
+        """
         with opened(url) as reader:
             yield cls(database_name(url), reader)
 
     def server(self) -> Sequence[Any]:
-        """Return what identifies a database on a server, however its URL is written; empty for a file."""
+        """Return what identifies a database on a server, however its URL is written; empty for a
+        file.
+        """
         sql = FORMS[self._reader.engine].identity
         return self._ask(Statement(sql))[0] if sql else ()
 
     def offsets(self) -> dict[str, tuple[int, int]]:
         """Return the segment and offset up to which each journal is ingested, by recorder."""
-        return {recorder_id: (segment, offset) for recorder_id, segment, offset in self._ask(_OFFSETS)}
+        return {
+            recorder_id: (segment, offset) for recorder_id, segment, offset in self._ask(_OFFSETS)
+        }
 
     def tombstones(self) -> list[Tombstone]:
         """Return the tombstones of all purged sessions."""
         return [Tombstone(*row) for row in self._ask(_TOMBSTONES)]
 
     def counts(self) -> dict[str, int]:
-        """Return the number of exchanges of each session, in order of the ids: that of their beginning."""
+        """Return the number of exchanges of each session, in order of the ids: that of their
+        beginning.
+        """
         return {session_id: count for session_id, count in self._ask(_COUNTS)}
 
     def session(self, session_id: str) -> Session | None:
@@ -102,21 +122,28 @@ class CopiedLog:
         return extents(self._reader.ask, session_id)
 
     def events(self, exchange: Exchange) -> Iterator[Event]:
-        """Yield all events of an exchange in order. Raise `StoreError` where they cannot be read on."""
+        """Yield all events of an exchange in order.
+
+        Raise `StoreError` where they cannot be read on.
+        """
         after = FIRST_POS
         while page := self._page(exchange, after):
             yield from page
             after = page[-1].pos
 
     def _page(self, exchange: Exchange, after: int) -> list[Event]:
-        """Return the next events, as far as they can be read: at once, so that no transaction stays open."""
+        """Return the next events, as far as they can be read: at once, so that no transaction stays
+        open.
+        """
         key = {"session_id": exchange.session_id, "exchange_id": exchange.exchange_id}
         page: list[Event] = []
         size_bytes = 0
         try:
             with (
                 self._reader.transaction(),
-                closing(self._reader.ask(_EVENTS, {**key, "after": after, "limit": PAGE_ROWS})) as rows,
+                closing(
+                    self._reader.ask(_EVENTS, {**key, "after": after, "limit": PAGE_ROWS})
+                ) as rows,
             ):
                 for row in rows:
                     event = self._event(row)
@@ -155,23 +182,31 @@ class CopyReport(msgspec.Struct):
     open: list[str] = msgspec.field(default_factory=list)
     findings: list[LogFinding] = msgspec.field(default_factory=list)
 
-    def find(self, exchange_id: str | None, check: str, message: str, pos: int | None = None) -> None:
+    def find(
+        self, exchange_id: str | None, check: str, message: str, pos: int | None = None
+    ) -> None:
         self.findings.append(LogFinding(exchange_id, pos, check, message))
 
 
 def copy(
-    source: CopiedLog, target: CopiedLog, store: Store, progress: Progress, session_ids: Collection[str] | None = None
+    source: CopiedLog,
+    target: CopiedLog,
+    store: Store,
+    progress: Progress,
+    session_ids: Collection[str] | None = None,
 ) -> list[CopyReport]:
     """Copy all sessions, or some, in order of their ids.
 
-    `target` and `store` are the same database. Raise `UsageError` if `source` is it too, `StoreError` if one of them
-    fails; what was copied until then stays.
+    `target` and `store` are the same database. Raise `UsageError` if `source` is it too,
+    `StoreError` if one of them fails; what was copied until then stays.
     """
     here = source.server()
     if here and here == target.server():
         raise same_database(source.name, target.name)
     counts = source.counts()
-    chosen = [session_id for session_id in counts if session_ids is None or session_id in session_ids]
+    chosen = [
+        session_id for session_id in counts if session_ids is None or session_id in session_ids
+    ]
     total = sum(counts[session_id] for session_id in chosen)
     copying = _Copying(source, target, store, progress, total)
     copying.bury(of_source=session_ids is None)
@@ -192,9 +227,12 @@ class _ExchangeCopy:
         self.report, self.exchange, self.last_pos = report, extent.exchange, extent.last_pos
         self.exists = there is not None
         self.existing_pos = there.last_pos if there else -1
-        # The last event that both have is written once more: the target knows whether it is the same.
+        # The last event that both have is written once more: the target knows whether it is the
+        # same.
         self._start = max(0, min(self.existing_pos, extent.last_pos))
-        self._verifier = ChainVerifier(self.exchange.session_id, self.exchange.exchange_id, self.exchange)
+        self._verifier = ChainVerifier(
+            self.exchange.session_id, self.exchange.exchange_id, self.exchange
+        )
         self.last: Event | None = None  # that was in order
         self.is_broken = False  # in the source, or cannot be read there
         self.is_refused = False  # by the target
@@ -241,7 +279,9 @@ class _ExchangeCopy:
 class _Copying:
     """One copy, from its beginning to its end."""
 
-    def __init__(self, source: CopiedLog, target: CopiedLog, store: Store, progress: Progress, total: int) -> None:
+    def __init__(
+        self, source: CopiedLog, target: CopiedLog, store: Store, progress: Progress, total: int
+    ) -> None:
         self._source, self._target, self._store = source, target, store
         self._progress, self._done, self._total = progress, 0, total
         self._purged: set[str] = set()  # sessions of which the target takes nothing
@@ -250,12 +290,16 @@ class _Copying:
         self.reports: dict[str, CopyReport] = {}
 
     def bury(self, *, of_source: bool) -> None:
-        """Add the source's tombstones to the target. A session that the target still has is for its owner to purge."""
+        """Add the source's tombstones to the target.
+
+        A session that the target still has is for its owner to purge.
+        """
         self._purged = {each.session_id for each in self._target.tombstones()}
         new = [each for each in self._source.tombstones() if each.session_id not in self._purged]
         if not (of_source and new):
             return
-        with self._store.transaction(alone=True):  # else somebody may add such a session at this moment
+        # else somebody may add such a session at this moment
+        with self._store.transaction(alone=True):
             alive = [each.session_id for each in new if not bury(self._store, each)]
         for session_id in alive:
             message = f"it was purged in {self._source.name}, but not in {self._target.name}: purge it there too"
@@ -318,7 +362,9 @@ class _Copying:
             raise
         except StoreError as error:
             going.is_broken = True
-            going.report.find(going.exchange.exchange_id, "file", f"the rest cannot be read: {error}")
+            going.report.find(
+                going.exchange.exchange_id, "file", f"the rest cannot be read: {error}"
+            )
         going.conclude()
         self._going.append(going)
 
@@ -348,14 +394,18 @@ class _Copying:
                 self._store.add_exchange(each.exchange)
                 self._store.append(each.waiting)
                 if any(event.kind == "end" for event in each.waiting):
-                    self._store.projector.project(each.exchange.session_id, each.exchange.exchange_id)
+                    self._store.projector.project(
+                        each.exchange.session_id, each.exchange.exchange_id
+                    )
 
     def _write_alone(self, each: _ExchangeCopy) -> None:
         try:
             self._write([each])
         except StoreConflictError as error:
             each.is_refused, each.waiting = True, []
-            each.report.find(each.exchange.exchange_id, "conflict", f"the target refuses it: {error}")
+            each.report.find(
+                each.exchange.exchange_id, "conflict", f"the target refuses it: {error}"
+            )
 
     def _settle(self, each: _ExchangeCopy) -> None:
         if each.last is not None and not self._is_there(each.exchange, each.last):

@@ -2,12 +2,14 @@
 
 Rules of this file:
 
-* A revision says what a recorder made. It does not say what is there now: whoever may write to a log can drop a guard,
-  change a view, or add a trigger. So the texts themselves are compared.
-* What belongs to the user is let be: tables, indexes and views of other names. They only read, or are only read.
-* A unique index is none of these: it refuses rows, and an exchange that the log refuses is recorded nowhere.
-* What runs by itself when a row is written or read is never the user's on a table of recorder: it may drop or change
-  what is recorded, or hide it.
+* A revision says what a recorder made. It does not say what is there now: whoever may write to a
+  log can drop a guard, change a view, or add a trigger. So the texts themselves are compared.
+* What belongs to the user is let be: tables, indexes and views of other names. They only read, or
+  are only read.
+* A unique index is none of these: it refuses rows, and an exchange that the log refuses is recorded
+  nowhere.
+* What runs by itself when a row is written or read is never the user's on a table of recorder: it
+  may drop or change what is recorded, or hide it.
 """
 
 from __future__ import annotations
@@ -43,10 +45,11 @@ class SchemaDifference(NamedTuple):
 
 
 def schema_differences(url: URL, read: ReadSchema | None = None) -> list[SchemaDifference]:
-    """Return how the schema of a log differs from the declared one, in the order of kinds and names; no row of the log
-    is read.
+    """Return how the schema of a log differs from the declared one, in the order of kinds and
+    names; no row of the log is read.
 
-    `read` is for who has a file open. Raise `NotFoundError` or `StoreError` if there is none that can be read here.
+    `read` is for who has a file open. Raise `NotFoundError` or `StoreError` if there is none that
+    can be read here.
     """
     schema = schema_of(url)
     if read is not None:

@@ -39,4 +39,6 @@ def extents(ask: Ask, session_id: str) -> dict[str, Extent]:
 
 def last_hashes(ask: Ask, session_id: str) -> dict[str, bytes | None]:
     """Return the hash of the last event of each exchange of a session."""
-    return {exchange_id: extent.last_hash for exchange_id, extent in extents(ask, session_id).items()}
+    return {
+        exchange_id: extent.last_hash for exchange_id, extent in extents(ask, session_id).items()
+    }

@@ -2,10 +2,12 @@
 
 Rules of this file:
 
-* A database that is not recorder's, or is newer than this program, is refused before anything is written to it.
-* An upgrade is one transaction under the write lock: all of it or nothing, even if other processes open the database
-  meanwhile.
-* Alembic takes longer to import than everything else here together: it is imported only when there is work for it.
+* A database that is not recorder's, or is newer than this program, is refused before anything is
+  written to it.
+* An upgrade is one transaction under the write lock: all of it or nothing, even if other processes
+  open the database meanwhile.
+* Alembic takes longer to import than everything else here together: it is imported only when there
+  is work for it.
 
 What an engine adds (whose file it is, who may begin) is in its own `schema` module.
 """
@@ -31,14 +33,18 @@ UNRELEASED = ("0021", "1", "2")  # of before the first release: their logs come 
 
 
 def migrations() -> Path:
-    """Return the folder of the migration scripts: in the package of an installed wheel, beside it in a checkout."""
+    """Return the folder of the migration scripts: in the package of an installed wheel, beside it
+    in a checkout.
+    """
     package = Path(__file__).resolve().parents[2]
     inside = package / "migrations"
     return inside if inside.is_dir() else package.parent / "migrations"
 
 
 def require_known(name: object, revision: str | None) -> None:
-    """Raise `StoreError` if the schema is of a newer recorder, or older than the last before the first release."""
+    """Raise `StoreError` if the schema is of a newer recorder, or older than the last before the
+    first release.
+    """
     from alembic.script import ScriptDirectory
 
     if revision is None or revision in UNRELEASED:
@@ -60,8 +66,9 @@ _BEFORE = re.compile("00[0-9]{2}")
 
 
 def recreate(connection: Connection) -> None:
-    """Make the views and guards of this program, in place of those that a log has. They are not data: no revision has
-    their text.
+    """Make the views and guards of this program, in place of those that a log has.
+
+    They are not data: no revision has their text.
     """
     for statement in schema_named(connection.dialect.name).recreation():
         connection.exec_driver_sql(statement)

@@ -1,7 +1,8 @@
 """The rebuild of all projections from the log: exchange by exchange, while others read and write.
 
-Each batch is a transaction with its last exchange, so an interrupted rebuild continues where it stopped; what ends
-meanwhile is projected by its writer. A reader sees an exchange's rows as they were or as they are, never half.
+Each batch is a transaction with its last exchange, so an interrupted rebuild continues where it
+stopped; what ends meanwhile is projected by its writer. A reader sees an exchange's rows as they
+were or as they are, never half.
 """
 
 from __future__ import annotations
@@ -31,7 +32,9 @@ Progress = Callable[[int, int], None]
 
 
 class Rebuilt(NamedTuple):
-    """The number of exchanges that a rebuild did, and those that could not be folded (session, exchange, reason)."""
+    """The number of exchanges that a rebuild did, and those that could not be folded (session,
+    exchange, reason).
+    """
 
     exchanges: int
     put_aside: list[tuple[str, str, str]]
@@ -40,7 +43,9 @@ class Rebuilt(NamedTuple):
 def rebuild(store: Store, progress: Progress) -> Rebuilt:
     """Fold every exchange that has ended, or those that an interrupted rebuild has left."""
     with store.transaction():
-        place: Place = next(((id, exchange_id) for id, exchange_id in store.ask(_PLACE, {"name": REBUILD})), START)
+        place: Place = next(
+            ((id, exchange_id) for id, exchange_id in store.ask(_PLACE, {"name": REBUILD})), START
+        )
         if place == START and store.projector.dead_letters():
             store.projector.reindex()  # it may be what kept them from being projected
         [(total,)] = store.ask(_ENDED, {})
@@ -56,7 +61,10 @@ def rebuild(store: Store, progress: Progress) -> Rebuilt:
 
 
 def _step(store: Store, place: tuple[str, str]) -> tuple[Place, int]:
-    """Do one batch. Return its last exchange, `None` at the end of the log, and its number of exchanges."""
+    """Do one batch.
+
+    Return its last exchange, `None` at the end of the log, and its number of exchanges.
+    """
     keys: list[tuple[str, str]] = []
     count = 0
     after = {"session_id": place[0], "exchange_id": place[1], "limit": BATCH_EXCHANGES}

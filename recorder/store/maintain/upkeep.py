@@ -1,8 +1,9 @@
-"""The parts of an engine that prove, check and copy a log: what they must have, and how they are asked for; and the
-checks of `recorder doctor` that every engine has.
+"""The parts of an engine that prove, check and copy a log: what they must have, and how they are
+asked for; and the checks of `recorder doctor` that every engine has.
 
-An engine opens the log for reading only and runs these checks among its own (`Upkeep.checks`). All questions together
-take some seconds at most: a table that is too long for that is not counted, and that is said.
+An engine opens the log for reading only and runs these checks among its own (`Upkeep.checks`). All
+questions together take some seconds at most: a table that is too long for that is not counted, and
+that is said.
 """
 
 from __future__ import annotations
@@ -54,15 +55,22 @@ class Ask:
 Check = Callable[[Ask], Iterator[CheckResult]]
 
 
-def run_checks(checks: Mapping[str, Check], ask: Ask, is_timeout: Callable[[Exception], bool]) -> Iterator[CheckResult]:
-    """Yield the results of checks by name. `is_timeout` knows the error with which the driver gives up a statement."""
+def run_checks(
+    checks: Mapping[str, Check], ask: Ask, is_timeout: Callable[[Exception], bool]
+) -> Iterator[CheckResult]:
+    """Yield the results of checks by name.
+
+    `is_timeout` knows the error with which the driver gives up a statement.
+    """
     for name, check in checks.items():
         try:
             yield from check(ask)
         except Exception as error:
             if not is_timeout(error):
                 raise
-            yield CheckResult("ok", name, "The log is too long for a quick check: run `recorder verify`.")
+            yield CheckResult(
+                "ok", name, "The log is too long for a quick check: run `recorder verify`."
+            )
 
 
 # -- the checks that are the same on every engine
@@ -76,9 +84,13 @@ _RECORDED = f"session_id NOT IN (SELECT session_id FROM sessions WHERE source = 
 
 def _projections(ask: Ask) -> Iterator[CheckResult]:
     if ask(REBUILD_IS_DUE):
-        yield CheckResult("warn", "projections", "The projections are not up to date: run `recorder db rebuild`.")
+        yield CheckResult(
+            "warn", "projections", "The projections are not up to date: run `recorder db rebuild`."
+        )
     else:
-        yield CheckResult("ok", "projections", "Messages, usage and all other projections are up to date.")
+        yield CheckResult(
+            "ok", "projections", "Messages, usage and all other projections are up to date."
+        )
 
 
 def _dead_letters(ask: Ask) -> Iterator[CheckResult]:
@@ -104,9 +116,14 @@ def _newest(ask: Ask) -> Iterator[CheckResult]:
         "SELECT CAST(exchange_id AS TEXT) FROM exchanges WHERE substr(CAST(exchange_id AS TEXT), 15, 1) = '7' "
         "ORDER BY exchange_id DESC LIMIT 1"
     )
-    if newest is not None and int(newest[:13].replace("-", ""), 16) * 10**6 > time.time_ns() + AHEAD_NS:
+    if (
+        newest is not None
+        and int(newest[:13].replace("-", ""), 16) * 10**6 > time.time_ns() + AHEAD_NS
+    ):
         yield CheckResult(
-            "warn", "clock", "The newest exchange is from the future: the clock was set back, here or where it was."
+            "warn",
+            "clock",
+            "The newest exchange is from the future: the clock was set back, here or where it was.",
         )
 
 
@@ -143,11 +160,14 @@ AND e.kind = 'end' WHERE x.exchange_id """
 
 
 class VerifyConnection:
-    """A `recorder.store.engine.Database` that only reads, for one thread. Everything raises the errors of recorder.
+    """A `recorder.store.engine.Database` that only reads, for one thread.
 
-    A transaction sees the log as it is at one moment, and is rolled back at its end. A scratch connection has empty
-    tables with the names of some of the log's, in front of these: rows written there are deleted at the end of the
-    transaction, and the log's own tables have the name of their schema.
+    Everything raises the errors of recorder.
+
+    A transaction sees the log as it is at one moment, and is rolled back at its end. A scratch
+    connection has empty tables with the names of some of the log's, in front of these: rows written
+    there are deleted at the end of the transaction, and the log's own tables have the name of their
+    schema.
     """
 
     driver: ModuleType
@@ -179,7 +199,9 @@ class VerifyConnection:
                 self._connection.rollback()
 
     def ask(self, statement: Statement, values: Any) -> Generator[Sequence[Any]]:
-        """Yield the rows of a statement as they are read; a long one inside a transaction, and closed by the caller."""
+        """Yield the rows of a statement as they are read; a long one inside a transaction, and
+        closed by the caller.
+        """
         with self.translated():
             yield from self.driver.rows(self._connection, statement, values)
 
@@ -196,7 +218,9 @@ class VerifyConnection:
         return []
 
     def orphans(self) -> list[str]:
-        """Return the rows of the log that no view shows, because what they belong to was removed: a sentence each."""
+        """Return the rows of the log that no view shows, because what they belong to was removed: a
+        sentence each.
+        """
         return []
 
     def search_damage(self) -> list[str]:
@@ -208,12 +232,19 @@ class Verifying(Protocol):
     """Connections that prove a log."""
 
     def verify_connection(self, url: URL) -> AbstractContextManager[VerifyConnection]:
-        """Open a connection that proves a log. Raise `NotFoundError` or `StoreError` if there is none to read."""
+        """Open a connection that proves a log.
 
-    def scratch_connection(self, url: URL, tables: Sequence[Table]) -> AbstractContextManager[VerifyConnection]:
-        """Open one that can also write to empty tables of these names, which are dropped at the end.
+        Raise `NotFoundError` or `StoreError` if there is none to read.
+        """
 
-        What is written to the full-text indexes is dropped. Raise `RecorderError` if the tables cannot be made.
+    def scratch_connection(
+        self, url: URL, tables: Sequence[Table]
+    ) -> AbstractContextManager[VerifyConnection]:
+        """Open one that can also write to empty tables of these names, which are dropped at the
+        end.
+
+        What is written to the full-text indexes is dropped. Raise `RecorderError` if the tables
+        cannot be made.
         """
 
 
@@ -244,11 +275,13 @@ Fetch = Callable[[str, Any], list[Any]]
 
 
 class LogProbe:
-    """A probe of one recorder's log, for one thread: it reads the sums of ended exchanges, in a few short statements.
+    """A probe of one recorder's log, for one thread: it reads the sums of ended exchanges, in a few
+    short statements.
 
-    It stays in no transaction, and is over in `PROBE_S` by the clock of the database. One that hangs has none: who
-    waits for a look has a limit of his own, and may interrupt it. It asks for exchanges by their ids, and reads each
-    once, when it has ended: what it costs does not grow with the log.
+    It stays in no transaction, and is over in `PROBE_S` by the clock of the database. One that
+    hangs has none: who waits for a look has a limit of his own, and may interrupt it. It asks for
+    exchanges by their ids, and reads each once, when it has ended: what it costs does not grow with
+    the log.
     """
 
     reads: str
@@ -271,7 +304,9 @@ class LogProbe:
         until_s = time.monotonic() + ENOUGH_S
         began = _rows(ask, _BEGUN + self.is_asked_for, begun, until_s)
         over = _rows(ask, _ENDED.format(reads=self.reads) + self.is_asked_for, ended, until_s)
-        return ProbeResult([exchange_id for (exchange_id,) in began], [_ended(*row) for row in over])
+        return ProbeResult(
+            [exchange_id for (exchange_id,) in began], [_ended(*row) for row in over]
+        )
 
 
 def _rows(ask: Fetch, sql: str, ids: Sequence[str], until_s: float) -> Iterator[Any]:
@@ -293,19 +328,25 @@ class Upkeep(Protocol):
         """Return what reads the sums of ended exchanges for the metrics of a recorder."""
 
     def checks(self, url: URL, more: Mapping[str, Check]) -> Iterator[CheckResult]:
-        """Yield the state of a log for `recorder doctor`, up to the first failure that prevents the others.
+        """Yield the state of a log for `recorder doctor`, up to the first failure that prevents the
+        others.
 
         It changes nothing. `more` are checks of the caller by name, which use the same connection.
         """
 
     def library_checks(self) -> Iterator[CheckResult]:
-        """Yield the state of the library on this machine that the engine needs, if recorder depends on its version."""
+        """Yield the state of the library on this machine that the engine needs, if recorder depends
+        on its version.
+        """
 
     def file_checks(self, url: URL) -> Iterator[CheckResult]:
         """Yield the state of files that only this engine has beside a database."""
 
     def back_up(self, url: URL, target: Path, progress: Progress, *, force: bool) -> Backup:
-        """Copy a database to a file. Raise `UsageError` where that is the task of another program."""
+        """Copy a database to a file.
+
+        Raise `UsageError` where that is the task of another program.
+        """
 
 
 def verifying_of(url: URL) -> Verifying:
@@ -319,5 +360,8 @@ def upkeep_of(url: URL) -> Upkeep:
 
 
 def opened(url: URL) -> AbstractContextManager[VerifyConnection]:
-    """Open a log to prove it. Raise `NotFoundError` if there is none, `StoreError` if it cannot be read here."""
+    """Open a log to prove it.
+
+    Raise `NotFoundError` if there is none, `StoreError` if it cannot be read here.
+    """
     return verifying_of(url).verify_connection(url)

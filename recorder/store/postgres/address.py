@@ -35,11 +35,15 @@ def display_name(url: URL) -> str:
 
 
 def path(url: URL) -> NoReturn:
-    raise UsageError(f"{display_name(url)} is not a file: this works with a database of SQLite only.")
+    raise UsageError(
+        f"{display_name(url)} is not a file: this works with a database of SQLite only."
+    )
 
 
 def journal_root(url: URL) -> Path:
-    name = re.sub(r"[^A-Za-z0-9._-]+", "-", display_name(url).removeprefix("postgresql://")).strip("-")
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", display_name(url).removeprefix("postgresql://")).strip(
+        "-"
+    )
     return user_data_path("recorder", appauthor=False) / "journals" / name
 
 

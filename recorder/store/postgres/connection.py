@@ -1,4 +1,5 @@
-"""Connections to PostgreSQL: how they are opened, the form of values, and the meaning of its errors.
+"""Connections to PostgreSQL: how they are opened, the form of values, and the meaning of its
+errors.
 
 Rules of this file:
 
@@ -54,13 +55,19 @@ _NO_UTF8 = (
 )
 CONNECT_S = 10  # a server that does not answer is away: the journal keeps what passes
 LOCK_POLL_S = 0.05  # each is a round trip
-TASKS = 0x53534574  # the class of the locks of tasks: a number that no other program on the server is likely to lock
-IDS = 4096  # that are kept as text, half a megabyte: rows of a session have its id, and neighbours are read again
+# the class of the locks of tasks: a number that no other program on the server is likely to lock
+TASKS = 0x53534574
+# that are kept as text, half a megabyte: rows of a session have its id, and neighbours are read
+# again
+IDS = 4096
 PIECE = 64  # rows of a long answer that are read at once: of 256 KiB each, 16 MiB
-_CURSORS: WeakKeyDictionary[psycopg.Connection, set[str]] = WeakKeyDictionary()  # the names of those that are open
-_EVERYWHERE = {"search_path": SCHEMA, "jit": "off", "timezone": "UTC"}  # compiling takes longer than what we ask
+# the names of those that are open
+_CURSORS: WeakKeyDictionary[psycopg.Connection, set[str]] = WeakKeyDictionary()
+# compiling takes longer than what we ask
+_EVERYWHERE = {"search_path": SCHEMA, "jit": "off", "timezone": "UTC"}
 
-# A connection through a router that forgot it is given up before clients notice: in 30 s, not in 15 minutes.
+# A connection through a router that forgot it is given up before clients notice: in 30 s, not in 15
+# minutes.
 CONNECTION: Mapping[str, Any] = {
     "connect_timeout": CONNECT_S,
     "keepalives_idle": 10,
@@ -137,7 +144,8 @@ def writer_engine(url: URL, busy_timeout_s: float, patience: Patience | None = N
     settings = {
         "lock_timeout": f"{max(1, round(busy_timeout_s * 1000))}ms",
         "synchronous_commit": "on",
-        "default_transaction_isolation": "read committed",  # who waited sees what was committed while he did
+        # who waited sees what was committed while he did
+        "default_transaction_isolation": "read committed",
     }
     prepare(engine, settings)
     return engine
@@ -150,8 +158,11 @@ def _connected(patience: Patience, *given: Any, **options: Any) -> PatientConnec
 
 
 @contextmanager
-def open_reader(url: URL, settings: Mapping[str, str], **options: Any) -> Iterator[psycopg.Connection]:
-    """Open a connection of the driver that only reads, for one thread; it begins its transactions itself.
+def open_reader(
+    url: URL, settings: Mapping[str, str], **options: Any
+) -> Iterator[psycopg.Connection]:
+    """Open a connection of the driver that only reads, for one thread; it begins its transactions
+    itself.
 
     `settings` are of the session, in SQL; `options` are those of `connect_reader`.
     """
@@ -175,7 +186,9 @@ def task_lock(url: URL, task: str, timeout_s: float, refusal: str) -> Iterator[N
 
 def _try_lock(connection: psycopg.Connection, url: URL, task: str) -> bool:
     with translated(url):
-        row = connection.execute("SELECT pg_try_advisory_lock(%s, hashtext(%s))", [TASKS, task]).fetchone()
+        row = connection.execute(
+            "SELECT pg_try_advisory_lock(%s, hashtext(%s))", [TASKS, task]
+        ).fetchone()
     return row is not None and row[0] is True
 
 
@@ -187,10 +200,16 @@ def connect_reader(
     `options` are those of a connection that differ from the usual.
     """
     conninfo = url.set(drivername="postgresql").render_as_string(hide_password=False)
-    connection = _connected(Patience(answer_timeout_s), conninfo, autocommit=True, **{**CONNECTION, **options})
+    connection = _connected(
+        Patience(answer_timeout_s), conninfo, autocommit=True, **{**CONNECTION, **options}
+    )
     with _closed_on_error(connection):
         adapt(connection)
-        for name, value in {**_EVERYWHERE, "default_transaction_read_only": "on", **settings}.items():
+        for name, value in {
+            **_EVERYWHERE,
+            "default_transaction_read_only": "on",
+            **settings,
+        }.items():
             connection.execute(f"SET {name} = {value}".encode())
     return connection
 
@@ -204,8 +223,13 @@ def _closed_on_error(connection: Any) -> Iterator[None]:
         raise
 
 
-def rows(connection: psycopg.Connection, statement: Statement, values: Any) -> Generator[Sequence[Any]]:
-    """Yield the rows of a statement. A long one is read in pieces: the driver would take all before it gives one."""
+def rows(
+    connection: psycopg.Connection, statement: Statement, values: Any
+) -> Generator[Sequence[Any]]:
+    """Yield the rows of a statement.
+
+    A long one is read in pieces: the driver would take all before it gives one.
+    """
     with connection.cursor(binary=True) as cursor:
         if statement.is_long:
             yield from _in_pieces(connection, cursor, statement.text(ENGINE), values)
@@ -213,12 +237,18 @@ def rows(connection: psycopg.Connection, statement: Statement, values: Any) -> G
             yield from cursor.execute(statement.text(ENGINE).encode(), values or None)
 
 
-def _in_pieces(connection: psycopg.Connection, cursor: psycopg.Cursor, sql: str, values: Any) -> Iterator[Any]:
-    """Yield rows by a cursor of the server, whose first rows are asked for with it: most answers are short."""
+def _in_pieces(
+    connection: psycopg.Connection, cursor: psycopg.Cursor, sql: str, values: Any
+) -> Iterator[Any]:
+    """Yield rows by a cursor of the server, whose first rows are asked for with it: most answers
+    are short.
+    """
     with _free_name(connection) as name:
         fetch = f"FETCH FORWARD {PIECE} FROM {name}".encode()
         with connection.pipeline():
-            cursor.execute(f"DECLARE {name} NO SCROLL CURSOR FOR {sql}".encode(), values or None, prepare=False)
+            cursor.execute(
+                f"DECLARE {name} NO SCROLL CURSOR FOR {sql}".encode(), values or None, prepare=False
+            )
             cursor.execute(fetch, prepare=False)
         cursor.nextset()  # after the answer to DECLARE
         try:
@@ -228,13 +258,15 @@ def _in_pieces(connection: psycopg.Connection, cursor: psycopg.Cursor, sql: str,
                     break
                 cursor.execute(fetch, prepare=False)
         finally:
-            if connection.info.transaction_status == TransactionStatus.INTRANS:  # else it is gone already
+            # else it is gone already
+            if connection.info.transaction_status == TransactionStatus.INTRANS:
                 cursor.execute(f"CLOSE {name}".encode(), prepare=False)
 
 
 class Sending(NamedTuple):
-    """A statement for the server, and its values; a list of such values runs it for each. Each is right whatever the
-    one before gave: they are sent at once.
+    """A statement for the server, and its values; a list of such values runs it for each.
+
+    Each is right whatever the one before gave: they are sent at once.
     """
 
     sql: bytes
@@ -254,10 +286,13 @@ def run_all(connection: psycopg.Connection, steps: Sequence[Step]) -> list[list[
 
 
 def send_all(
-    connection: psycopg.Connection, all_: Sequence[Sending], answered: Callable[[int], None] = lambda count: None
+    connection: psycopg.Connection,
+    all_: Sequence[Sending],
+    answered: Callable[[int], None] = lambda count: None,
 ) -> list[list[Any]]:
-    """Run statements in one round trip, and return the rows of each. If one fails, `answered` gets the number of those
-    before it.
+    """Run statements in one round trip, and return the rows of each.
+
+    If one fails, `answered` gets the number of those before it.
     """
     if not all_:
         return []
@@ -268,7 +303,12 @@ def send_all(
                 for cursor, each in zip(cursors, all_, strict=True):
                     _send(cursor, each)
         except BaseException:
-            answered(next((number for number, cursor in enumerate(cursors) if cursor.pgresult is None), len(all_)))
+            answered(
+                next(
+                    (number for number, cursor in enumerate(cursors) if cursor.pgresult is None),
+                    len(all_),
+                )
+            )
             raise
         answers: list[list[Any]] = []
         for cursor, each in zip(cursors, all_, strict=True):
@@ -287,8 +327,8 @@ def _send(cursor: psycopg.Cursor, each: Sending) -> None:
 
 @contextmanager
 def _free_name(connection: psycopg.Connection) -> Iterator[str]:
-    """Give a cursor of the server the first name that is free in its connection: with a new name each time,
-    `pg_stat_statements` would take each for another statement.
+    """Give a cursor of the server the first name that is free in its connection: with a new name
+    each time, `pg_stat_statements` would take each for another statement.
     """
     names = _CURSORS.setdefault(connection, set())
     name = next(f"ask_{number}" for number in count(1) if f"ask_{number}" not in names)
@@ -302,10 +342,12 @@ def _free_name(connection: psycopg.Connection) -> Iterator[str]:
 def prepare(engine: Engine, settings: Mapping[str, str]) -> None:
     """Have each connection of an engine take settings."""
 
-    @event.listens_for(engine, "connect", insert=True)  # before SQLAlchemy asks for a version, in text
+    # before SQLAlchemy asks for a version, in text
+    @event.listens_for(engine, "connect", insert=True)
     def connect(connection: Any, _record: object) -> None:
         with _closed_on_error(connection):
-            adapt(getattr(connection, "driver_connection", connection))  # the first is of an event loop
+            # the first is of an event loop
+            adapt(getattr(connection, "driver_connection", connection))
         with connection.cursor() as cursor:
             for name, value in {**_EVERYWHERE, **settings}.items():
                 cursor.execute(f"SET {name} = '{value}'")
@@ -327,9 +369,11 @@ _LOADERS: Mapping[str, tuple[type[Loader], ...]] = {
 def adapt(connection: Any) -> None:
     """Have a connection of psycopg take and give values as recorder has them.
 
-    Raise `StoreError` if its database does not keep every text: `initdb` with `LANG=C` makes such a server.
+    Raise `StoreError` if its database does not keep every text: `initdb` with `LANG=C` makes such a
+    server.
     """
-    encoding = connection.info.parameter_status("server_encoding")  # said at every login, so asking costs nothing
+    # said at every login, so asking costs nothing
+    encoding = connection.info.parameter_status("server_encoding")
     if encoding != ENCODING:
         raise StoreError(_NO_UTF8.format(name=connection.info.dbname, encoding=encoding))
     connection.adapters.register_dumper(bool, _FlagDumper)
@@ -340,8 +384,14 @@ def adapt(connection: Any) -> None:
 
 _AWAY = "The database {name} cannot be reached ({error}); try again when its server is there."
 _CLOSED = "The database {name} does not let recorder in: {error}."
-_NO_ROLES = (StoreError, "The user may not make roles in {name}: do this as one who has CREATEROLE, or a superuser.")
-_MISSING = (StoreError, "There is no database {name}: create it with createdb, or give another URL.")
+_NO_ROLES = (
+    StoreError,
+    "The user may not make roles in {name}: do this as one who has CREATEROLE, or a superuser.",
+)
+_MISSING = (
+    StoreError,
+    "There is no database {name}: create it with createdb, or give another URL.",
+)
 _REFUSED = (
     *("does not exist", "authentication failed", "no password supplied", "no pg_hba.conf entry"),
     *("not support SSL", "certificate", "SSL error", "channel binding"),
@@ -358,7 +408,10 @@ _MEANING: Mapping[str, tuple[type[StoreError], str]] = {
     "55": (StoreBusyError, "The database {name} is locked by another program; try again later."),
     "28": (StoreError, _CLOSED),
     "3D": _MISSING,
-    "42501": (StoreError, "The user may not do this in {name} ({error}): see `recorder db upgrade --roles`."),
+    "42501": (
+        StoreError,
+        "The user may not do this in {name} ({error}): see `recorder db upgrade --roles`.",
+    ),
     "25006": (StoreError, "The database {name} is read-only: {error}."),
 }
 
@@ -374,16 +427,33 @@ def translated(url: URL) -> Iterator[None]:
         raise meaning(error, url) from error
 
 
-_TEMPORARY = ("08", "28", "3D", "40", "53", "55", "57", "58", "XX", "25006", "25P03", "25P04", "42501")
-"""SQLSTATE classes and codes of the server's condition, which passes or is mended without us: no connection, no login,
-no database, a rollback, no resources, a lock, an operator, the system, damage; a standby, a transaction that was idle
-or open for too long, a missing right."""
+_TEMPORARY = (
+    "08",
+    "28",
+    "3D",
+    "40",
+    "53",
+    "55",
+    "57",
+    "58",
+    "XX",
+    "25006",
+    "25P03",
+    "25P04",
+    "42501",
+)
+"""SQLSTATE classes and codes of the server's condition, which passes or is mended without us: no
+connection, no login, no database, a rollback, no resources, a lock, an operator, the system,
+damage; a standby, a transaction that was idle or open for too long, a missing right."""
 
 
 def is_of_statement(error: BaseException) -> bool:
     code = getattr(error, "sqlstate", None)
-    if code is None:  # libpq has none for a connection that breaks, psycopg none for what it refuses itself
-        return isinstance(error, psycopg.ProgrammingError | psycopg.DataError | psycopg.NotSupportedError)
+    # libpq has none for a connection that breaks, psycopg none for what it refuses itself
+    if code is None:
+        return isinstance(
+            error, psycopg.ProgrammingError | psycopg.DataError | psycopg.NotSupportedError
+        )
     return not str(code).startswith(_TEMPORARY)
 
 
@@ -395,7 +465,8 @@ def meaning(error: BaseException | None, url: URL) -> StoreError:
         kind, sentence = _MEANING.get(code) or _MEANING.get(code[:2]) or (kind, sentence)
         if "to create role" in str(error):
             kind, sentence = _NO_ROLES
-    elif isinstance(error, psycopg.OperationalError):  # libpq has no code for what happened before there was a session
+    elif isinstance(error, psycopg.OperationalError):
+        # libpq has no code for what happened before there was a session
         is_final = any(words in str(error) for words in _REFUSED)
         kind, sentence = (StoreError, _CLOSED) if is_final else (StoreBusyError, _AWAY)
         if _NO_DATABASE.search(str(error)):

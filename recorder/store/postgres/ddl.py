@@ -2,16 +2,19 @@
 
 Rules of this file:
 
-* All of recorder is in a separate schema, so that its views (`messages`, `usage`, …) take no name from others.
-* The log is partitioned by month, by the time in `session_id` (UUIDv7), or by day if its owner wants that, for a fleet
-  that fills a disk in a month: old ones are dropped as a whole. What fits none is in the default partition; nothing
-  depends on a partition for each month.
-* What makes partitions is a function (`ADD_PARTITIONS`), which a writer may call and may not change. Days are another
-  text of it, and its comment says which one is there.
-* Rows are never moved. A month that has rows remains a month, and its days begin after it; and the other way round.
+* All of recorder is in a separate schema, so that its views (`messages`, `usage`, …) take no name
+  from others.
+* The log is partitioned by month, by the time in `session_id` (UUIDv7), or by day if its owner
+  wants that, for a fleet that fills a disk in a month: old ones are dropped as a whole. What fits
+  none is in the default partition; nothing depends on a partition for each month.
+* What makes partitions is a function (`ADD_PARTITIONS`), which a writer may call and may not
+  change. Days are another text of it, and its comment says which one is there.
+* Rows are never moved. A month that has rows remains a month, and its days begin after it; and the
+  other way round.
 * A partition has the name of its table and of its time: `events_2026_08` or `events_2026_08_15`.
-* Nothing here is needed for the log to be right: no trigger, no sequence, no function is in the way of a row. Rows of
-  the log are not changed because the roles that programs use have no right to (`recorder.store.postgres.rights`).
+* Nothing here is needed for the log to be right: no trigger, no sequence, no function is in the way
+  of a row. Rows of the log are not changed because the roles that programs use have no right to
+  (`recorder.store.postgres.rights`).
 
 `migrations/` has its own copy of all but the views; a test holds the two against each other.
 """
@@ -22,7 +25,15 @@ from collections.abc import Mapping, Sequence
 
 from recorder.projections.rows import TABLES
 from recorder.projections.views.contract import VIEWS
-from recorder.store.search import INDEX_NAMES, INDEXES, OF_EXCHANGE, OF_SESSION, Indexed, SearchIndex, SearchStatements
+from recorder.store.search import (
+    INDEX_NAMES,
+    INDEXES,
+    OF_EXCHANGE,
+    OF_SESSION,
+    Indexed,
+    SearchIndex,
+    SearchStatements,
+)
 
 SCHEMA = "recorder"
 BY_SESSION = "RANGE (session_id)"
@@ -31,10 +42,13 @@ PARTITIONED = ("sessions", "exchanges", "events")
 APPENDED = (*PARTITIONED, "tombstones")  # the writer adds to these and never changes them
 MONTHS_AHEAD = 3  # a recorder that runs makes the next one long before it is needed
 
-DEFAULT_PARTITIONS = tuple(f"CREATE TABLE {name}_other PARTITION OF {name} DEFAULT" for name in PARTITIONED)
+DEFAULT_PARTITIONS = tuple(
+    f"CREATE TABLE {name}_other PARTITION OF {name} DEFAULT" for name in PARTITIONED
+)
 
-# Runs with the rights of the schema's owner, because a writer may not create tables. A month of which there is a row in
-# the default partition already stays there; a lock that is not to be had at once is tried for again later.
+# Runs with the rights of the schema's owner, because a writer may not create tables. A month of
+# which there is a row in the default partition already stays there; a lock that is not to be had at
+# once is tried for again later.
 ADD_PARTITIONS = """
 CREATE FUNCTION add_partitions(ahead integer) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = recorder, pg_temp SET lock_timeout = '50ms' AS $$
@@ -60,8 +74,9 @@ CREATE FUNCTION first_id(month timestamp) RETURNS uuid LANGUAGE sql IMMUTABLE AS
     SELECT CAST(rpad(lpad(to_hex(CAST(extract(epoch FROM month) * 1000 AS bigint)), 12, '0'), 32, '0') AS uuid)
 $$
 """
-# Bytes that are not text of PostgreSQL (no UTF-8, or with a NUL) are shown escaped, as `encode(data, 'escape')` does.
-# What catches an error begins a subtransaction, which no process of a parallel plan may: no plan with it is parallel.
+# Bytes that are not text of PostgreSQL (no UTF-8, or with a NUL) are shown escaped, as
+# `encode(data, 'escape')` does. What catches an error begins a subtransaction, which no process of
+# a parallel plan may: no plan with it is parallel.
 RECORDER_TEXT = """
 CREATE FUNCTION recorder_text(data bytea) RETURNS text LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL UNSAFE AS $$
 BEGIN
@@ -70,9 +85,11 @@ EXCEPTION WHEN others THEN
     RETURN encode(data, 'escape');
 END $$
 """
-# How many days there are is not known from times: without it a server takes each row for a group, and sorts them all.
+# How many days there are is not known from times: without it a server takes each row for a group,
+# and sorts them all.
 DAYS = f"CREATE STATISTICS {TABLES['usage']}_days ON (started_ns / 86400000000000) FROM {TABLES['usage']}"
-_TYPES = {"session_id": "UUID", "exchange_id": "UUID", "item": "BIGINT"}  # of columns of keys; the others are text
+# of columns of keys; the others are text
+_TYPES = {"session_id": "UUID", "exchange_id": "UUID", "item": "BIGINT"}
 
 
 def _search_table(index: Indexed) -> str:
@@ -89,9 +106,12 @@ CREATE TABLE {index.name} (
 
 
 SEARCH_TABLES = tuple(map(_search_table, INDEXES))
-SEARCH_INDEXES = tuple(f"CREATE INDEX {name}_words ON {name} USING gin (words)" for name in INDEX_NAMES)
-# A tsvector holds 1 MB of words and places. A hyphenated word is in it whole and in parts: 8 bytes for each letter of
-# four bytes. Most of what is longer is output of tools, not words to be looked for.
+SEARCH_INDEXES = tuple(
+    f"CREATE INDEX {name}_words ON {name} USING gin (words)" for name in INDEX_NAMES
+)
+# A tsvector holds 1 MB of words and places. A hyphenated word is in it whole and in parts: 8 bytes
+# for each letter of four bytes. Most of what is longer is output of tools, not words to be looked
+# for.
 WORDS = "to_tsvector('simple', left(concat_ws(' ', {0}), 130000))".format
 
 
@@ -102,10 +122,13 @@ def _sessions(words: str) -> tuple[str, dict[str, str]]:
         if len(word) > 1 and word.endswith("*"):
             quoted = word.removesuffix("*").replace("\\", "\\\\").replace("'", "''")
             function, word = "to_tsquery", f"'{quoted}':*"
-        queries.append(f"words @@ {function}('simple', :word_{number})")  # as they are written, in any language
+        # as they are written, in any language
+        queries.append(f"words @@ {function}('simple', :word_{number})")
         values[f"word_{number}"] = word
     matching = " AND ".join(queries) if values else "false"
-    return " UNION ALL ".join(f"SELECT session_id FROM {name} WHERE {matching}" for name in INDEX_NAMES), values
+    return " UNION ALL ".join(
+        f"SELECT session_id FROM {name} WHERE {matching}" for name in INDEX_NAMES
+    ), values
 
 
 def _statements(index: Indexed) -> SearchStatements:
@@ -122,7 +145,9 @@ def _statements(index: Indexed) -> SearchStatements:
 
 INDEX = SearchIndex([_statements(index) for index in INDEXES], _sessions)
 
-MAY_DELETE = " UNION ALL ".join(f"SELECT has_table_privilege('{SCHEMA}.{name}', 'DELETE')" for name in PARTITIONED)
+MAY_DELETE = " UNION ALL ".join(
+    f"SELECT has_table_privilege('{SCHEMA}.{name}', 'DELETE')" for name in PARTITIONED
+)
 MAY_ADD = f"SELECT has_table_privilege('{SCHEMA}.events', 'INSERT')"
 READ_TABLES = f"SELECT tablename FROM pg_tables WHERE schemaname = '{SCHEMA}'"
 
@@ -139,12 +164,17 @@ STATEMENTS = (
 )
 
 # A view is replaced where it stands: rights to it, and views on it, stay.
-RECREATION = tuple(view.statement("postgresql").replace("CREATE VIEW", "CREATE OR REPLACE VIEW", 1) for view in VIEWS)
+RECREATION = tuple(
+    view.statement("postgresql").replace("CREATE VIEW", "CREATE OR REPLACE VIEW", 1)
+    for view in VIEWS
+)
 
 MONTH, DAY = "month", "day"
-AHEAD = {MONTH: MONTHS_AHEAD, DAY: 7}  # a recorder makes them once an hour: one that is off for days makes them late
+# a recorder makes them once an hour: one that is off for days makes them late
+AHEAD = {MONTH: MONTHS_AHEAD, DAY: 7}
 
-TIME = "substring({} FROM '_[0-9]{{4}}_[0-9]{{2}}(?:_[0-9]{{2}})?$')".format  # of a partition, as in its name
+# of a partition, as in its name
+TIME = "substring({} FROM '_[0-9]{{4}}_[0-9]{{2}}(?:_[0-9]{{2}})?$')".format
 NAME = {MONTH: "_YYYY_MM", DAY: "_YYYY_MM_DD"}
 UNIT = f"SELECT coalesce(obj_description(to_regprocedure('{SCHEMA}.add_partitions(integer)')), '{MONTH}')"
 """Select what the partitions that are made are of: a month or a day."""
@@ -158,15 +188,21 @@ _NAMES = ", ".join(f"'{name}'" for name in PARTITIONED)
 
 
 def missing(unit: str, ahead: int) -> str:
-    """Return the count of tables without a partition for the time that is so many months or days ahead."""
+    """Return the count of tables without a partition for the time that is so many months or days
+    ahead.
+    """
     at = f"now() AT TIME ZONE 'UTC' + make_interval({unit}s => {ahead})"
-    exists = " OR ".join(f"to_regclass(name || to_char({at}, '{name}')) IS NOT NULL" for name in NAME.values())
+    exists = " OR ".join(
+        f"to_regclass(name || to_char({at}, '{name}')) IS NOT NULL" for name in NAME.values()
+    )
     return f"SELECT count(*) FROM unnest(ARRAY[{_NAMES}]) AS t (name) WHERE NOT ({exists})"
 
 
 def _made_of(unit: str) -> str:
-    """Return the function that makes partitions. What overlaps one that is there, or is locked just now, is left out,
-    and so is a time of which there are rows in the default partition.
+    """Return the function that makes partitions.
+
+    What overlaps one that is there, or is locked just now, is left out, and so is a time of which
+    there are rows in the default partition.
     """
     return f"""
 CREATE OR REPLACE FUNCTION {SCHEMA}.add_partitions(ahead integer) RETURNS void
@@ -193,13 +229,17 @@ END $$
 """
 
 
-_LOCK = f"LOCK TABLE {', '.join(f'{SCHEMA}.{name}' for name in PARTITIONED)} IN ACCESS EXCLUSIVE MODE"
+_LOCK = (
+    f"LOCK TABLE {', '.join(f'{SCHEMA}.{name}' for name in PARTITIONED)} IN ACCESS EXCLUSIVE MODE"
+)
 _THIS_MONTH = f"to_char(now() AT TIME ZONE 'UTC', '{NAME[MONTH]}')"
 _DROPPED = {
     MONTH: f"length(time) = length('{NAME[DAY]}') AND left(time, length('{NAME[MONTH]}')) > {_THIS_MONTH}",
     DAY: f"length(time) = length('{NAME[MONTH]}') AND time >= {_THIS_MONTH}",
 }
-"""The partitions of the other unit that are in the way, if they are empty. Of this month the days remain."""
+"""The partitions of the other unit that are in the way, if they are empty. Of this month the days
+remain.
+"""
 
 
 def _drop_empty(unit: str) -> str:
@@ -236,8 +276,9 @@ END $$
 
 
 def _of_unit(unit: str) -> Sequence[str]:
-    """Return the statements that have partitions made of a unit from now on, in one transaction. To repeat them changes
-    nothing.
+    """Return the statements that have partitions made of a unit from now on, in one transaction.
+
+    To repeat them changes nothing.
     """
     return (
         _LOCK,

@@ -1,10 +1,14 @@
-"""The wait for a server that says nothing: it was stopped, its disk hangs, or something on the way has forgotten it.
+"""The wait for a server that says nothing: it was stopped, its disk hangs, or something on the way
+has forgotten it.
 
 Rules of this file:
 
-* TCP does not tell. The kernel of a stopped process goes on acknowledging, and so does a proxy whose server is away.
-* The limit is on silence: a byte that comes or goes starts it again. A login has a limit of its own, of the driver.
-* Nobody knows whether the server still does what it was asked. The limit is for who repeats it (`Store`).
+* TCP does not tell. The kernel of a stopped process goes on acknowledging, and so does a proxy
+  whose server is away.
+* The limit is on silence: a byte that comes or goes starts it again. A login has a limit of its
+  own, of the driver.
+* Nobody knows whether the server still does what it was asked. The limit is for who repeats it
+  (`Store`).
 """
 
 from __future__ import annotations
@@ -19,16 +23,19 @@ from typing import Any, TypeVar
 
 import psycopg
 
-LONGEST_S = 480.0  # without an answer: nothing that is asked at once takes longer, however slow a disk is
+# without an answer: nothing that is asked at once takes longer, however slow a disk is
+LONGEST_S = 480.0
 
 T = TypeVar("T")
 
 
 class Patience:
-    """The time for which a server may be silent while it is asked; then its connection is closed on our side.
+    """The time for which a server may be silent while it is asked; then its connection is closed on
+    our side.
 
-    It doubles each time: so a commit that honestly takes longer is done at last, and a server on which processes hang
-    does not get another of ours every half minute. After a commit it is as at the beginning.
+    It doubles each time: so a commit that honestly takes longer is done at last, and a server on
+    which processes hang does not get another of ours every half minute. After a commit it is as at
+    the beginning.
     """
 
     def __init__(self, first_s: float = inf) -> None:
@@ -54,8 +61,9 @@ class PatientConnection(psycopg.Connection[Any]):
             super().rollback()
 
     def _while_answered(self, gen: Generator[Any, Any, T]) -> Generator[Any, Any, T]:
-        """Pass on what the driver awaits, and what comes. Ten times a second it says that nothing came; before psycopg
-        3.2.11 it did not.
+        """Pass on what the driver awaits, and what comes.
+
+        Ten times a second it says that nothing came; before psycopg 3.2.11 it did not.
         """
         ready, heard_s, limit_s = None, time.monotonic(), self.patience.limit_s
         is_over = False
@@ -80,8 +88,9 @@ class PatientConnection(psycopg.Connection[Any]):
 
 
 def hang_up(connection: psycopg.Connection) -> None:
-    """End a connection on our side: a server that hangs takes no cancel. The driver, which waits for a byte or the end,
-    reads the end.
+    """End a connection on our side: a server that hangs takes no cancel.
+
+    The driver, which waits for a byte or the end, reads the end.
     """
     with suppress(OSError), socket.socket(fileno=os.dup(connection.fileno())) as ours:
         ours.shutdown(socket.SHUT_RDWR)

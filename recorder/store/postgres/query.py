@@ -1,12 +1,14 @@
-"""SQL of the user's own on PostgreSQL, on a connection that only reads: a `recorder.store.engine.Querying`.
+"""SQL of the user's own on PostgreSQL, on a connection that only reads: a
+`recorder.store.engine.Querying`.
 
 Rules of this file:
 
-* The transaction is read-only, and what runs in it is one statement of a reading kind: the extended protocol takes no
-  second one, so no statement can end the transaction and begin another.
-* The rights are those of the role `recorder_reader`, wherever the user may take that role. A user who is a superuser is
-  as safe as the words he types: give programs a separate login.
-* A statement that gives no row in time is cancelled at the server, and so is one that somebody interrupts.
+* The transaction is read-only, and what runs in it is one statement of a reading kind: the extended
+  protocol takes no second one, so no statement can end the transaction and begin another.
+* The rights are those of the role `recorder_reader`, wherever the user may take that role. A user
+  who is a superuser is as safe as the words he types: give programs a separate login.
+* A statement that gives no row in time is cancelled at the server, and so is one that somebody
+  interrupts.
 """
 
 from __future__ import annotations
@@ -38,7 +40,8 @@ from recorder.store.schema import REBUILD_IS_DUE
 READS = {"SELECT", "WITH", "VALUES", "TABLE", "EXPLAIN"}
 
 _SETTINGS = {
-    "idle_in_transaction_session_timeout": "'10min'",  # a reader who went away must not keep old rows alive
+    # a reader who went away must not keep old rows alive
+    "idle_in_transaction_session_timeout": "'10min'",
 }
 _OF_THE_STATEMENT = (psycopg.ProgrammingError, psycopg.DataError, psycopg.NotSupportedError)
 _IS_READER = f"""SELECT pg_has_role(oid, 'MEMBER') AND has_schema_privilege(oid, '{SCHEMA}', 'USAGE')
@@ -46,7 +49,9 @@ FROM pg_roles WHERE rolname = '{READER_ROLE}'"""
 
 
 class PostgresQuery(WatchedQuery):
-    """A `recorder.store.queries.query.Query` of a database on a server; `with PostgresQuery.open(url) as query:`."""
+    """A `recorder.store.queries.query.Query` of a database on a server;
+    `with PostgresQuery.open(url) as query:`.
+    """
 
     def __init__(self, url: URL, connection: psycopg.Connection) -> None:
         super().__init__()
@@ -55,8 +60,13 @@ class PostgresQuery(WatchedQuery):
     @classmethod
     @contextmanager
     def open(cls, url: URL) -> Iterator[PostgresQuery]:
-        """Raise `NotFoundError` if nothing was recorded there, `StoreError` if it cannot be read here."""
-        with translated(url), open_log(url, _SETTINGS, application_name="recorder query") as connection:
+        """Raise `NotFoundError` if nothing was recorded there, `StoreError` if it cannot be read
+        here.
+        """
+        with (
+            translated(url),
+            open_log(url, _SETTINGS, application_name="recorder query") as connection,
+        ):
             if (member := connection.execute(_IS_READER.encode()).fetchone()) and member[0]:
                 connection.execute(f"SET ROLE {READER_ROLE}".encode())
             connection.autocommit = False  # what a statement sets is rolled back after it

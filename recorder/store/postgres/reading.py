@@ -3,8 +3,8 @@
 Rules of this file:
 
 * Only what reads imports it: a start of what writes does without.
-* The statement of a task that is cancelled is ended by psycopg, which asks the server to cancel it, and its connection
-  closed by SQLAlchemy.
+* The statement of a task that is cancelled is ended by psycopg, which asks the server to cancel it,
+  and its connection closed by SQLAlchemy.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ from recorder.store.schema import READ_REVISION
 
 
 def reader(url: URL) -> AsyncEngine:
-    engine = create_async_engine(url, pool_size=READERS, max_overflow=0, pool_timeout=None, connect_args=CONNECTION)
+    engine = create_async_engine(
+        url, pool_size=READERS, max_overflow=0, pool_timeout=None, connect_args=CONNECTION
+    )
     prepare(engine.sync_engine, {"default_transaction_read_only": "on"})
     return engine
 

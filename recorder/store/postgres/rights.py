@@ -3,12 +3,15 @@
 Rules of this file:
 
 * `recorder db upgrade --roles` runs all of it, again and again. A log without roles has none of it.
-* Whose an exchange is stands in its projection, and every other row of a session is seen by those who see its exchange.
-  What stands in no projection yet, or was put aside, is seen by nobody but those who see all.
-* Who sees what goes by the name with which a session logged in. A setting of a session may be set by whoever has one.
-* A view has the rights of who asks, and a server knows such views since version 15: an older one gets no rights by row.
-* Nothing here runs with the rights of somebody else, and the role that sees its own rows may use what is named here and
-  nothing else: no partition, no table or view that is made later.
+* Whose an exchange is stands in its projection, and every other row of a session is seen by those
+  who see its exchange. What stands in no projection yet, or was put aside, is seen by nobody but
+  those who see all.
+* Who sees what goes by the name with which a session logged in. A setting of a session may be set
+  by whoever has one.
+* A view has the rights of who asks, and a server knows such views since version 15: an older one
+  gets no rights by row.
+* Nothing here runs with the rights of somebody else, and the role that sees its own rows may use
+  what is named here and nothing else: no partition, no table or view that is made later.
 """
 
 from __future__ import annotations
@@ -34,7 +37,10 @@ _PLACE = "rebuilds"  # its name alone is of nobody: how far it is is an exchange
 
 
 def _of_reader(column: str) -> str:
-    """Return the condition that a column has a value of the login. It is looked up once for a statement."""
+    """Return the condition that a column has a value of the login.
+
+    It is looked up once for a statement.
+    """
     return f"{column} = ANY (ARRAY(SELECT r.{column} FROM {READERS} AS r WHERE r.login = session_user))"
 
 
@@ -86,7 +92,9 @@ def _own() -> Iterator[str]:
 
 
 def _role(name: str) -> str:
-    return f"DO $$ BEGIN CREATE ROLE {name} NOLOGIN; EXCEPTION WHEN duplicate_object THEN NULL; END $$"
+    return (
+        f"DO $$ BEGIN CREATE ROLE {name} NOLOGIN; EXCEPTION WHEN duplicate_object THEN NULL; END $$"
+    )
 
 
 _CHANGED = f"""
@@ -103,7 +111,9 @@ INVOKER = f"""DO $$ DECLARE name text; BEGIN
         END LOOP;
     END IF;
 END $$"""
-"""Gives views the rights of who asks, in a log with rights by row. A view that is replaced has lost them."""
+"""Gives views the rights of who asks, in a log with rights by row. A view that is replaced has lost
+them.
+"""
 
 GRANTS = (
     *map(_role, (WRITER_ROLE, READER_ROLE, OWN_READER_ROLE)),
@@ -120,8 +130,8 @@ GRANTS = (
     END IF; END $$""",
     INVOKER,
 )
-"""The statements of `recorder db upgrade --roles`: a role that appends, one that reads, and one that reads what is its
-own. None can log in.
+"""The statements of `recorder db upgrade --roles`: a role that appends, one that reads, and one
+that reads what is its own. None can log in.
 """
 
 
@@ -145,13 +155,16 @@ UNION ALL SELECT 'policy', c.relname || ' (row security)', '' FROM pg_class AS c
     WHERE c.relnamespace = CAST('{SCHEMA}' AS regnamespace) AND c.relrowsecurity
 UNION ALL SELECT 'view', c.relname || ' (security_invoker)', '' FROM pg_class AS c
     WHERE c.relnamespace = CAST('{SCHEMA}' AS regnamespace) AND 'security_invoker=true' = ANY (c.reloptions)"""
-"""Selects the objects of a schema that say who sees which rows, as `recorder.store.engine.Objects`."""
+"""Selects the objects of a schema that say who sees which rows, as `recorder.store.engine.Objects`.
+"""
 
 _AS_A_SERVER_WRITES = re.compile(rf"[\s()]|\bAS\b|\b{SCHEMA}\.")
 
 
 def same_form(text: str) -> str:
-    """Return the text of a policy without what a server writes in another way: spaces, brackets, names of schemas."""
+    """Return the text of a policy without what a server writes in another way: spaces, brackets,
+    names of schemas.
+    """
     return _AS_A_SERVER_WRITES.sub("", text).lower()
 
 

@@ -1,10 +1,11 @@
-"""The schema of a log on a server, as it is declared and as the server has it, and the upgrade to the newest: a
-`recorder.store.engine.Schema`.
+"""The schema of a log on a server, as it is declared and as the server has it, and the upgrade to
+the newest: a `recorder.store.engine.Schema`.
 
 Rules of this file:
 
-* A comparison only reads, and makes nothing to compare with. A server keeps no text of a view, and writes it again for
-  whoever asks: so the plans of a view and of its declared text are compared, which are the same if they give the same.
+* A comparison only reads, and makes nothing to compare with. A server keeps no text of a view, and
+  writes it again for whoever asks: so the plans of a view and of its declared text are compared,
+  which are the same if they give the same.
 * Indexes and constraints are the server's own affair: a query gives the same rows without them.
 """
 
@@ -24,11 +25,23 @@ from sqlalchemy.schema import CreateColumn, CreateTable
 from recorder.errors import StoreError
 from recorder.projections.views.contract import VIEWS
 from recorder.projections.views.parts import View
-from recorder.store.engine import BUSY_TIMEOUT_S, NEW_LOG_TIMEOUT_S, START_TIMEOUT_S, Objects, ReadSchema
+from recorder.store.engine import (
+    BUSY_TIMEOUT_S,
+    NEW_LOG_TIMEOUT_S,
+    START_TIMEOUT_S,
+    Objects,
+    ReadSchema,
+)
 from recorder.store.location import database_name
 from recorder.store.maintain.migrate import require_known, run
 from recorder.store.postgres import rights
-from recorder.store.postgres.connection import ENGINE, open_reader, require_tables, translated, writer_engine
+from recorder.store.postgres.connection import (
+    ENGINE,
+    open_reader,
+    require_tables,
+    translated,
+    writer_engine,
+)
 from recorder.store.postgres.ddl import (
     BY_SESSION,
     INDEX,
@@ -64,7 +77,10 @@ search: SearchIndex = INDEX
 
 
 def bridge(connection: Connection) -> None:
-    """Add the columns that projections have got since; they are to be rebuilt. The other tables are the same."""
+    """Add the columns that projections have got since; they are to be rebuilt.
+
+    The other tables are the same.
+    """
     types = dialect(ENGINE)
     for table in tables_of.values():
         connection.execute(CreateTable(table, if_not_exists=True))
@@ -98,10 +114,14 @@ UNION ALL SELECT 'view', c.relname, '' FROM pg_class AS c WHERE {_IN_SCHEMA} AND
 _PLAN = "EXPLAIN (VERBOSE, COSTS OFF) SELECT * FROM {0}"
 
 _AS_WRITTEN = {"geqo": "off", "join_collapse_limit": "1", "from_collapse_limit": "1"}
-"""Settings with which a server joins tables in the order in which they are written: it looks for no better one."""
+"""Settings with which a server joins tables in the order in which they are written: it looks for no
+better one.
+"""
 
 _NAME = re.compile(r"\b(?P<base>[a-z]\w*?)(?:_\d+)*\b")
-_FUNCTION = re.compile(r"CREATE (?:OR REPLACE )?FUNCTION (?:\w+\.)?(\w+)\(.*?\$\$(.*?)\$\$", re.DOTALL)
+_FUNCTION = re.compile(
+    r"CREATE (?:OR REPLACE )?FUNCTION (?:\w+\.)?(\w+)\(.*?\$\$(.*?)\$\$", re.DOTALL
+)
 
 
 def schema_statements() -> Sequence[str]:
@@ -116,7 +136,10 @@ def schema_statements() -> Sequence[str]:
 
 @contextmanager
 def schema_reader(url: URL) -> Iterator[ReadSchema]:
-    with open_log(url, _AS_WRITTEN, answer_timeout_s=START_TIMEOUT_S) as connection, translated(url):
+    with (
+        open_log(url, _AS_WRITTEN, answer_timeout_s=START_TIMEOUT_S) as connection,
+        translated(url),
+    ):
         yield lambda sql: connection.execute(sql.encode()).fetchall()
 
 
@@ -137,12 +160,17 @@ def _columns() -> dict[tuple[str, str], str]:
     columns = {}
     for table in metadata.tables.values():
         for column in table.columns:
-            columns["column", f"{table.name}.{column.name}"] = column.type.compile(dialect=types).lower()
+            columns["column", f"{table.name}.{column.name}"] = column.type.compile(
+                dialect=types
+            ).lower()
     return columns
 
 
 def _functions(found: Objects) -> dict[tuple[str, str], str]:
-    """Return the functions that are declared. What makes partitions has a text for months and one for days."""
+    """Return the functions that are declared.
+
+    What makes partitions has a text for months and one for days.
+    """
     statements = [*STATEMENTS, *chain.from_iterable(PARTITIONS.values())]
     bodies: dict[str, list[str]] = {}
     for match in map(_FUNCTION.match, map(str.lstrip, statements)):
@@ -162,7 +190,8 @@ def _difference(read: ReadSchema, view: View) -> str:
     """
     select = view.statement(ENGINE).partition(" AS\n")[2]
     declared = ""
-    for _ in range(2):  # the server may have looked at its tables between the two, and plans in another way
+    # the server may have looked at its tables between the two, and plans in another way
+    for _ in range(2):
         try:
             declared = _plan(read, f"({select}) AS {view.name}")
             if declared == _plan(read, f"{SCHEMA}.{view.name}"):
@@ -175,8 +204,8 @@ def _difference(read: ReadSchema, view: View) -> str:
 def _plan(read: ReadSchema, source: str) -> str:
     """Return the plan of a source, or why it has none: a view may read what is missing.
 
-    A table that is read several times has its name with numbers, which a view gets in another order than its text: each
-    is numbered by where it stands first.
+    A table that is read several times has its name with numbers, which a view gets in another order
+    than its text: each is numbered by where it stands first.
     """
     names: dict[str, dict[str, str]] = {}
 
@@ -193,12 +222,18 @@ def _plan(read: ReadSchema, source: str) -> str:
         return str(error)
 
 
-def upgrade(url: URL, busy_timeout_s: float = BUSY_TIMEOUT_S, answer_timeout_s: float = inf) -> None:
+def upgrade(
+    url: URL, busy_timeout_s: float = BUSY_TIMEOUT_S, answer_timeout_s: float = inf
+) -> None:
     """Bring the schema to the newest revision; create it if there is none.
 
-    If there is nothing to do, no process waits for another: recorders start again all at once with their server.
+    If there is nothing to do, no process waits for another: recorders start again all at once with
+    their server.
     """
-    with translated(url), writer_engine(url, busy_timeout_s, Patience(answer_timeout_s)).connect() as connection:
+    with (
+        translated(url),
+        writer_engine(url, busy_timeout_s, Patience(answer_timeout_s)).connect() as connection,
+    ):
         found = _revision(connection)
     if found == HEAD:
         return
@@ -213,9 +248,14 @@ def upgrade(url: URL, busy_timeout_s: float = BUSY_TIMEOUT_S, answer_timeout_s: 
 
 
 @contextmanager
-def migration(url: URL, busy_timeout_s: float = BUSY_TIMEOUT_S, answer_timeout_s: float = inf) -> Iterator[Connection]:
+def migration(
+    url: URL, busy_timeout_s: float = BUSY_TIMEOUT_S, answer_timeout_s: float = inf
+) -> Iterator[Connection]:
     """Open a transaction that excludes other changes of the schema."""
-    with translated(url), writer_engine(url, busy_timeout_s, Patience(answer_timeout_s)).begin() as connection:
+    with (
+        translated(url),
+        writer_engine(url, busy_timeout_s, Patience(answer_timeout_s)).begin() as connection,
+    ):
         connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({APPLICATION_ID})")
         tables = _tables(connection)
         if tables and VERSION_TABLE not in tables:
@@ -230,8 +270,10 @@ def migration(url: URL, busy_timeout_s: float = BUSY_TIMEOUT_S, answer_timeout_s
 
 @contextmanager
 def open_log(url: URL, settings: Mapping[str, str], **options: Any) -> Iterator[psycopg.Connection]:
-    """Open a log for reading, as `open_reader` does. Raise `NotFoundError` if nothing was recorded there, `StoreError`
-    unless it has the schema of this program.
+    """Open a log for reading, as `open_reader` does.
+
+    Raise `NotFoundError` if nothing was recorded there, `StoreError` unless it has the schema of
+    this program.
     """
     with open_reader(url, settings, **options) as connection:
         with translated(url):

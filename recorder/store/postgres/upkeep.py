@@ -1,10 +1,11 @@
 """The checks and the probe of a log on a server: a `recorder.store.maintain.upkeep.Upkeep`.
 
-It loads no driver: `recorder doctor` says that there is none, and a recorder has its probe load it in another thread.
+It loads no driver: `recorder doctor` says that there is none, and a recorder has its probe load it
+in another thread.
 
-Checks have one connection that only reads, each question over in `LIMIT_S`. Durability of commits is the task of the
-server; only two of its settings are checked. `synchronous_commit` is not, because recorders set it for their own
-connections.
+Checks have one connection that only reads, each question over in `LIMIT_S`. Durability of commits
+is the task of the server; only two of its settings are checked. `synchronous_commit` is not,
+because recorders set it for their own connections.
 """
 
 from __future__ import annotations
@@ -44,7 +45,9 @@ CANCELED = "57014"
 
 _CHANGES = "UPDATE, DELETE, TRUNCATE"
 _TABLES = ", ".join(f"('{name}')" for name in APPENDED)
-_MAY_CHANGE = f"SELECT bool_or(has_table_privilege(name, '{_CHANGES}')) FROM (VALUES {_TABLES}) AS t (name)"
+_MAY_CHANGE = (
+    f"SELECT bool_or(has_table_privilege(name, '{_CHANGES}')) FROM (VALUES {_TABLES}) AS t (name)"
+)
 _FREE = """SELECT CAST(current_setting('max_connections') AS int)
     - CAST(current_setting('superuser_reserved_connections') AS int) - count(*)
     FROM pg_stat_activity WHERE backend_type = 'client backend'"""
@@ -56,7 +59,9 @@ _SIZE = "SELECT pg_database_size(current_database())"
 
 
 class PostgresLogProbe(LogProbe):
-    """A probe whose connection is kept from one look to the next: to make one holds up the event loop for longer."""
+    """A probe whose connection is kept from one look to the next: to make one holds up the event
+    loop for longer.
+    """
 
     reads = "CAST(convert_from(r.raw, 'UTF8') AS json)"
     is_asked_for = "= ANY (CAST(%s AS uuid[]))"
@@ -80,7 +85,9 @@ class PostgresLogProbe(LogProbe):
         with connections.translated(self._url):
             if self._connection is None:
                 limit = {"statement_timeout": str(round(PROBE_S * 1000))}
-                self._connection = connections.connect_reader(self._url, limit, connect_timeout=CONNECT_S)
+                self._connection = connections.connect_reader(
+                    self._url, limit, connect_timeout=CONNECT_S
+                )
 
             def ask(sql: str, ids: Sequence[str]) -> list[Any]:
                 return list(self._connection.execute(sql, (list(ids),), binary=True).fetchall())
@@ -90,7 +97,9 @@ class PostgresLogProbe(LogProbe):
         return result._replace(database_bytes=size)
 
     def interrupt(self) -> None:
-        """End the connection: a server that hangs keeps its statement limit no more than anything else."""
+        """End the connection: a server that hangs keeps its statement limit no more than anything
+        else.
+        """
         with self._closing:  # the descriptor is of this connection, and not of what comes after it
             if self._connection is not None and not self._connection.closed:
                 load("recorder.store.postgres.patience:hang_up")(self._connection)
@@ -114,12 +123,15 @@ def file_checks(_url: URL) -> Iterator[CheckResult]:
 
 
 def back_up(url: URL, target: Path, progress: Progress, *, force: bool) -> NoReturn:
-    raise UsageError(f"{address.display_name(url)} is on a server: copy it with `pg_dump --schema recorder`.")
+    raise UsageError(
+        f"{address.display_name(url)} is on a server: copy it with `pg_dump --schema recorder`."
+    )
 
 
 def checks(url: URL, more: Mapping[str, Check]) -> Iterator[CheckResult]:
     try:
-        connections = load("recorder.store.postgres.connection")  # without the driver it is refused, which is a result
+        # without the driver it is refused, which is a result
+        connections = load("recorder.store.postgres.connection")
         limit = {"statement_timeout": str(round(LIMIT_S * 1000))}
         with connections.translated(url), connections.open_reader(url, limit) as connection:
 
@@ -134,7 +146,9 @@ def checks(url: URL, more: Mapping[str, Check]) -> Iterator[CheckResult]:
 def _checks(url: URL, ask: Ask, more: Mapping[str, Check]) -> Iterator[CheckResult]:
     name, version = database_name(url), str(ask("SHOW server_version")).split()[0]
     if VERSION_TABLE not in {row[0] for row in ask.rows(READ_TABLES)}:
-        message = f"There is no log in {name} (PostgreSQL {version}) yet: the first recording makes it."
+        message = (
+            f"There is no log in {name} (PostgreSQL {version}) yet: the first recording makes it."
+        )
         yield CheckResult("ok", "database", message)
         return
     revision = ask(READ_REVISION)
@@ -143,7 +157,9 @@ def _checks(url: URL, ask: Ask, more: Mapping[str, Check]) -> Iterator[CheckResu
         return
     size = ask("SELECT pg_database_size(current_database())")
     yield CheckResult(
-        "ok", "database", f"{name} has {size / 2**20:.1f} MiB and schema {revision}, on PostgreSQL {version}."
+        "ok",
+        "database",
+        f"{name} has {size / 2**20:.1f} MiB and schema {revision}, on PostgreSQL {version}.",
     )
     named: dict[str, Check] = {
         "rights": _rights,
@@ -154,21 +170,32 @@ def _checks(url: URL, ask: Ask, more: Mapping[str, Check]) -> Iterator[CheckResu
         "connections": _connections,
     }
     if not ask(SEES_ALL):
-        named = {"rights": _own_rights, **{check: named[check] for check in ("gaps", "server", "connections")}}
+        named = {
+            "rights": _own_rights,
+            **{check: named[check] for check in ("gaps", "server", "connections")},
+        }
     yield from run_checks(named, ask, lambda error: getattr(error, "sqlstate", None) == CANCELED)
 
 
 def _rights(ask: Ask) -> Iterator[CheckResult]:
     user = ask("SELECT current_user")
-    remedy = f"run `recorder db upgrade --roles`, and record as a login that was granted {WRITER_ROLE}"
+    remedy = (
+        f"run `recorder db upgrade --roles`, and record as a login that was granted {WRITER_ROLE}"
+    )
     if ask("SELECT rolsuper FROM pg_roles WHERE rolname = current_user"):
-        yield CheckResult("warn", "rights", f"{user} is a superuser, who may change what was recorded: {remedy}.")
+        yield CheckResult(
+            "warn", "rights", f"{user} is a superuser, who may change what was recorded: {remedy}."
+        )
     elif ask(_MAY_CHANGE):
         yield CheckResult("warn", "rights", f"{user} may change what was recorded: {remedy}.")
     elif ask(MAY_ADD):
         yield CheckResult("ok", "rights", f"{user} may add to the log, and not change it.")
     else:
-        yield CheckResult("ok", "rights", f"{user} may read the log; who records here needs the role {WRITER_ROLE}.")
+        yield CheckResult(
+            "ok",
+            "rights",
+            f"{user} may read the log; who records here needs the role {WRITER_ROLE}.",
+        )
 
 
 def _own_rights(ask: Ask) -> Iterator[CheckResult]:
@@ -177,7 +204,9 @@ def _own_rights(ask: Ask) -> Iterator[CheckResult]:
         yield CheckResult("ok", "rights", f"{user} sees the exchanges of {owners}, and no others.")
     else:
         remedy = "the owner of the schema gives it one in the table recorder.readers"
-        yield CheckResult("warn", "rights", f"{user} is of no owner and no team, and sees nothing: {remedy}.")
+        yield CheckResult(
+            "warn", "rights", f"{user} is of no owner and no team, and sees nothing: {remedy}."
+        )
 
 
 def _partitions(ask: Ask) -> Iterator[CheckResult]:
@@ -186,35 +215,55 @@ def _partitions(ask: Ask) -> Iterator[CheckResult]:
     late = [name for ahead, name in enumerate(_TIMES[unit]) if ask(missing(unit, ahead))]
     if astray:
         message = f"{astray:,} sessions from {_TIMES[unit][0]} on are in the default partition: no {unit} gets its own"
-        yield CheckResult("warn", "partitions", f"{message} before they are moved out of it, and all works without.")
+        yield CheckResult(
+            "warn",
+            "partitions",
+            f"{message} before they are moved out of it, and all works without.",
+        )
     elif late:
-        message = f"There are no partitions for {' and '.join(late)}: a recorder that runs makes them."
+        message = (
+            f"There are no partitions for {' and '.join(late)}: a recorder that runs makes them."
+        )
         yield CheckResult("warn", "partitions", message)
     else:
-        rows = f"has sessions of other {unit}s" if ask("SELECT EXISTS (SELECT FROM sessions_other)") else "is empty"
+        rows = (
+            f"has sessions of other {unit}s"
+            if ask("SELECT EXISTS (SELECT FROM sessions_other)")
+            else "is empty"
+        )
         times = " and ".join(_TIMES[unit]).capitalize()
-        yield CheckResult("ok", "partitions", f"{times} have their partitions; the default one {rows}.")
+        yield CheckResult(
+            "ok", "partitions", f"{times} have their partitions; the default one {rows}."
+        )
 
 
 def _settings(ask: Ask) -> Iterator[CheckResult]:
     off = [name for name in ("fsync", "full_page_writes") if ask(f"SHOW {name}") == "off"]
     if ask("SELECT pg_is_in_recovery()"):
         yield CheckResult(
-            "bad", "server", "This server is a standby: it can be read, and nothing can be recorded there."
+            "bad",
+            "server",
+            "This server is a standby: it can be read, and nothing can be recorded there.",
         )
     elif off:
         message = f"{' and '.join(off)} off: a power cut may destroy the database. Set it to on in postgresql.conf."
         yield CheckResult("warn", "server", f"The server has {message}")
     else:
-        since = span_text(int(ask("SELECT extract(epoch FROM now() - pg_postmaster_start_time())") * 10**9))
-        yield CheckResult("ok", "server", f"The server has been up for {since}, and keeps what it has committed.")
+        since = span_text(
+            int(ask("SELECT extract(epoch FROM now() - pg_postmaster_start_time())") * 10**9)
+        )
+        yield CheckResult(
+            "ok", "server", f"The server has been up for {since}, and keeps what it has committed."
+        )
 
 
 def _connections(ask: Ask) -> Iterator[CheckResult]:
     free = ask(_FREE)
     if free < FEW:
         yield CheckResult(
-            "warn", "connections", f"{max(0, free)} connections are free: raise max_connections on the server."
+            "warn",
+            "connections",
+            f"{max(0, free)} connections are free: raise max_connections on the server.",
         )
     else:
         yield CheckResult("ok", "connections", f"{free:,} connections are free.")

@@ -1,7 +1,8 @@
-"""The connections that prove a log on PostgreSQL: they need the rights of a reader, and to make temporary tables.
+"""The connections that prove a log on PostgreSQL: they need the rights of a reader, and to make
+temporary tables.
 
-Whether pages and indexes of the server are whole is the server's own affair (data checksums, `amcheck`): what is
-damaged there and gives other rows, or none, is found like everything else.
+Whether pages and indexes of the server are whole is the server's own affair (data checksums,
+`amcheck`): what is damaged there and gives other rows, or none, is found like everything else.
 """
 
 from __future__ import annotations
@@ -51,12 +52,17 @@ def scratch_connection(url: URL, tables: Sequence[Table]) -> Iterator[PostgresVe
             with connection.transaction():
                 connection.execute(b"SET TRANSACTION READ WRITE")
                 for table in tables:
-                    made = f"CREATE TEMP TABLE {table.name} (LIKE {SCHEMA}.{table.name} INCLUDING ALL)"
+                    made = (
+                        f"CREATE TEMP TABLE {table.name} (LIKE {SCHEMA}.{table.name} INCLUDING ALL)"
+                    )
                     connection.execute(made.encode())
                 for name in INDEX_NAMES:
                     for statement in _NO_SEARCH:
                         connection.execute(statement.format(name=name, schema=SCHEMA).encode())
-        except (psycopg.errors.InsufficientPrivilege, psycopg.errors.ReadOnlySqlTransaction) as error:
+        except (
+            psycopg.errors.InsufficientPrivilege,
+            psycopg.errors.ReadOnlySqlTransaction,
+        ) as error:
             raise RecorderError(
                 "What was computed is compared in temporary tables, which this user may not make in "
                 f"{database_name(url)}: GRANT TEMPORARY ON DATABASE {url.database} to it."
@@ -66,17 +72,24 @@ def scratch_connection(url: URL, tables: Sequence[Table]) -> Iterator[PostgresVe
 
 class PostgresVerifyConnection(VerifyConnection):
     driver = of_server
-    begin = b"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"  # temporary tables may be written all the same
+    # temporary tables may be written all the same
+    begin = b"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
     def search_damage(self) -> list[str]:
         with self.transaction():
             answers = self.run_all([(Statement(_search_differs(index)), {}) for index in INDEXES])
-        return [index.damage for index, [(differs,)] in zip(INDEXES, answers, strict=True) if differs]
+        return [
+            index.damage for index, [(differs,)] in zip(INDEXES, answers, strict=True) if differs
+        ]
 
 
 def _search_differs(index: Indexed) -> str:
-    """Return the statement that selects whether an index has other rows, or other words, than its projection."""
+    """Return the statement that selects whether an index has other rows, or other words, than its
+    projection.
+    """
     key = ", ".join(index.projection.key)
-    of_rows = f"SELECT {key}, {WORDS(index.columns)} AS words FROM {SCHEMA}.{index.projection.table}"
+    of_rows = (
+        f"SELECT {key}, {WORDS(index.columns)} AS words FROM {SCHEMA}.{index.projection.table}"
+    )
     both = f"({of_rows}) AS t FULL JOIN {SCHEMA}.{index.name} AS s USING ({key})"
     return f"SELECT EXISTS (SELECT FROM {both} WHERE t.words IS DISTINCT FROM s.words)"

@@ -2,17 +2,21 @@
 
 Rules of this file:
 
-* What triggers do in a file is done here, before rows are sent: those that are there already are left out, those that
-  contradict the log are refused. Two who look at the same moment meet at the primary key, and the second looks again.
-* New rows go by COPY, a few by INSERT, and all where they have policies: a server takes no COPY there.
-* The server is as far away as it may be: what needs no answer goes with what is asked next, the begin of a transaction
-  with its first question, its end with the last that was written. Such a statement fails later, and the transaction
-  with it.
-* Any number write at once, but none during a purge: a writer that checked before it would write after it. All hold one
-  lock for a transaction, a purge holds it alone; and as nothing is looked at before, what it took away is not seen. Who
-  only looks (`looking`) holds none: a purge may come right after it anyway, and what is written then is looked at.
-* A connection that broke, or had no answer in time, is made again by the next transaction. Whether the last one was
-  committed, or will be, is not known: if it was, its repetition finds its rows there, and waits for its end if not.
+* What triggers do in a file is done here, before rows are sent: those that are there already are
+  left out, those that contradict the log are refused. Two who look at the same moment meet at the
+  primary key, and the second looks again.
+* New rows go by COPY, a few by INSERT, and all where they have policies: a server takes no COPY
+  there.
+* The server is as far away as it may be: what needs no answer goes with what is asked next, the
+  begin of a transaction with its first question, its end with the last that was written. Such a
+  statement fails later, and the transaction with it.
+* Any number write at once, but none during a purge: a writer that checked before it would write
+  after it. All hold one lock for a transaction, a purge holds it alone; and as nothing is looked at
+  before, what it took away is not seen. Who only looks (`looking`) holds none: a purge may come
+  right after it anyway, and what is written then is looked at.
+* A connection that broke, or had no answer in time, is made again by the next transaction. Whether
+  the last one was committed, or will be, is not known: if it was, its repetition finds its rows
+  there, and waits for its end if not.
 """
 
 from __future__ import annotations
@@ -70,7 +74,8 @@ from recorder.store.sql import RELEASE, ROLLBACK_TO, SAVEPOINT, Statement, Step,
 log = logging.getLogger(__name__)
 
 FEW = 256  # rows for which COPY is not worth its own round trips
-WRITING = 0x53534557  # the lock of whoever writes: a number that no other program on the server is likely to lock
+# the lock of whoever writes: a number that no other program on the server is likely to lock
+WRITING = 0x53534557
 MONTHS_S = 3600.0  # between two looks at whether a new month needs a partition
 POLL_S = 0.05  # between two looks at whether readers are done
 
@@ -85,8 +90,8 @@ def _types_of(table: Table) -> list[str]:
 
 
 def _arrays(table: Table) -> str:
-    """Return the placeholders of all columns, each with the values of all rows: in the text format, with which the
-    driver sends lists otherwise, bytes take five times as long.
+    """Return the placeholders of all columns, each with the values of all rows: in the text format,
+    with which the driver sends lists otherwise, bytes take five times as long.
     """
     return ", ".join(f"CAST(%b AS {type}[])" for type in _types_of(table))
 
@@ -96,8 +101,9 @@ def _names(columns: Iterable[Any]) -> str:
 
 
 def _insert_all(table: Table) -> str:
-    """Return the insert of any number of rows, given by column, that returns the keys of those that were not there. It
-    leaves out what is of a purged session: that is told by another question, not by the foreign key.
+    """Return the insert of any number of rows, given by column, that returns the keys of those that
+    were not there. It leaves out what is of a purged session: that is told by another question, not
+    by the foreign key.
     """
     key = _names(table.primary_key)
     is_purged = "EXISTS (SELECT FROM tombstones AS t WHERE t.session_id = given.session_id)"
@@ -119,9 +125,10 @@ _HAS_POLICIES = Sending(f"SELECT row_security_active('{SCHEMA}.events')".encode(
 
 _WITHIN = "{}.session_id BETWEEN %(first)s::uuid AND %(last)s::uuid"
 
-# Of each exchange: where its events end, whether it is over, whether it is known, whether its session was purged. The
-# bounds say nothing new: by them the planner leaves out the partitions of other months, which take it most of its time.
-# A plan that is cached while the next month's partition is empty would scan it when it is not.
+# Of each exchange: where its events end, whether it is over, whether it is known, whether its
+# session was purged. The bounds say nothing new: by them the planner leaves out the partitions of
+# other months, which take it most of its time. A plan that is cached while the next month's
+# partition is empty would scan it when it is not.
 _STATE = f"""
 SELECT CAST(a.session_id AS text), CAST(a.exchange_id AS text),
     (SELECT max(pos) FROM events AS e
@@ -137,7 +144,8 @@ _STORED = b"SELECT * FROM events WHERE session_id = %s AND exchange_id = %s AND 
 _PURGED = b"SELECT 1 FROM tombstones WHERE session_id = ANY(CAST(%s AS uuid[])) LIMIT 1"
 
 _DELETE_SESSION = [
-    Statement(f"DELETE FROM {table.name} WHERE session_id = :session_id") for table in (events, exchanges, sessions)
+    Statement(f"DELETE FROM {table.name} WHERE session_id = :session_id")
+    for table in (events, exchanges, sessions)
 ]
 
 # Of other users one sees none without `pg_read_all_stats`.
@@ -152,7 +160,9 @@ WHERE tablename ~ '^ducklake_'"""
 
 _SAVEPOINT = sending(SAVEPOINT, {})
 _BEGIN, _COMMIT = Sending(b"BEGIN", prepare=False), Sending(b"COMMIT", prepare=False)
-_AMONG_OTHERS, _ALONE = (Statement(f"SELECT pg_advisory_xact_lock{kind}({WRITING})") for kind in ("_shared", ""))
+_AMONG_OTHERS, _ALONE = (
+    Statement(f"SELECT pg_advisory_xact_lock{kind}({WRITING})") for kind in ("_shared", "")
+)
 
 _exchange = itemgetter(0, 1)
 _POS, _KIND = 2, 3
@@ -172,8 +182,10 @@ class PostgresWriter:
         self._unsent: list[Sending] = []
         self._begin: list[Sending] = []  # what is unsent when nothing was written or asked
         self._open_savepoints = 0
-        self._lost: BaseException | None = None  # a failure in this transaction that no attempt undoes
-        self._added: set[Key] = set()  # exchanges of this transaction, as long as they have no events
+        # a failure in this transaction that no attempt undoes
+        self._lost: BaseException | None = None
+        # exchanges of this transaction, as long as they have no events
+        self._added: set[Key] = set()
         with self.translated():
             self.connection: Connection = self._engine.connect()
 
@@ -184,10 +196,13 @@ class PostgresWriter:
                 yield
         except StoreConflictError as error:
             if isinstance(_origin(error), psycopg.errors.UniqueViolation):
-                raise StoreBusyError(f"Somebody wrote the same to {database_name(self._url)}; look again.") from error
+                raise StoreBusyError(
+                    f"Somebody wrote the same to {database_name(self._url)}; look again."
+                ) from error
             raise
         except StoreError as error:
-            if isinstance(_origin(error), psycopg.errors.NumericValueOutOfRange):  # as the driver of SQLite says it
+            # as the driver of SQLite says it
+            if isinstance(_origin(error), psycopg.errors.NumericValueOutOfRange):
                 raise OverflowError(str(error)) from error
             if isinstance(_origin(error), psycopg.DataError):
                 raise ValueError(str(error)) from error
@@ -228,7 +243,9 @@ class PostgresWriter:
         return len(new)
 
     def _has_policies(self) -> bool:
-        """Return whether events have policies for this user, and send what is unsent with the question."""
+        """Return whether events have policies for this user, and send what is unsent with the
+        question.
+        """
         [[(has_policies,)]] = self._send([_HAS_POLICIES])
         return bool(has_policies)
 
@@ -255,7 +272,8 @@ class PostgresWriter:
         elif statement is ROLLBACK_TO:
             self._added.clear()
         self._unsent.append(sending(statement, values))
-        if self._open_savepoints and statement is not SAVEPOINT:  # it has to fail within the attempt that it is part of
+        # it has to fail within the attempt that it is part of
+        if self._open_savepoints and statement is not SAVEPOINT:
             self._send()
 
     def ask(self, statement: Statement, values: Any) -> Generator[Sequence[Any]]:
@@ -273,7 +291,9 @@ class PostgresWriter:
         if self._lost is not None:
             raise self._lost
         unsent, self._unsent = self._unsent, []
-        savepoint = max((number for number, each in enumerate(unsent) if each == _SAVEPOINT), default=-1)
+        savepoint = max(
+            (number for number, each in enumerate(unsent) if each == _SAVEPOINT), default=-1
+        )
         answered: list[int] = []
         try:
             return send_all(self._driver, [*unsent, *questions], answered.append)[len(unsent) :]
@@ -307,7 +327,9 @@ class PostgresWriter:
         self.connection = self._engine.connect()
 
     def _look_at_months(self) -> None:
-        """Make the partitions of the next months before they begin; a user without the right uses the default ones."""
+        """Make the partitions of the next months before they begin; a user without the right uses
+        the default ones.
+        """
         if time.monotonic() - self._looked_s < MONTHS_S:
             return
         self._looked_s = time.monotonic()
@@ -320,9 +342,14 @@ class PostgresWriter:
     # -- rows that are there already
 
     def _new_events(self, rows: Sequence[Row]) -> list[Row]:
-        """Return the rows that are not there. Raise `StoreConflictError` as the triggers of a file do."""
+        """Return the rows that are not there.
+
+        Raise `StoreConflictError` as the triggers of a file do.
+        """
         groups = {key: list(group) for key, group in groupby(rows, _exchange)}
-        states: dict[Key, tuple[int | None, bool]] = {key: (None, False) for key in groups if key in self._added}
+        states: dict[Key, tuple[int | None, bool]] = {
+            key: (None, False) for key in groups if key in self._added
+        }
         known = [key for key in groups if key not in self._added]
         if known:
             session_ids, exchange_ids = map(list, zip(*known, strict=True))
@@ -342,7 +369,10 @@ class PostgresWriter:
         return new
 
     def _after(self, group: list[Row], last: int | None, is_over: bool) -> list[Row]:
-        """Return the rows of an exchange that are not there. Its last position and whether it is over are known."""
+        """Return the rows of an exchange that are not there.
+
+        Its last position and whether it is over are known.
+        """
         last = -1 if last is None else last
         repeated = [row for row in group if row[_POS] <= last]
         if repeated:
@@ -360,7 +390,10 @@ class PostgresWriter:
         return new
 
     def _add_all(self, table: Table, rows: Sequence[Row]) -> int:
-        """Add sessions, exchanges or tombstones. Those that somebody else adds at this moment are waited for."""
+        """Add sessions, exchanges or tombstones.
+
+        Those that somebody else adds at this moment are waited for.
+        """
         ids = [row[0] for row in rows] if table.name != "tombstones" else []
         insert = Sending(_INSERTS[table.name].encode(), _by_column(rows))
         purged, new = self._send([Sending(_PURGED, (ids,)), insert])
@@ -396,8 +429,9 @@ def writer(url: URL, busy_timeout_s: float, answer_timeout_s: float = inf) -> Po
 
 
 def sweep(url: URL, *, vacuum: bool = True, busy_timeout_s: float) -> bool:
-    """Vacuum the tables when all transactions of this moment have ended, or after `busy_timeout_s`. The partitions of
-    months and days that are over and have no row any more are dropped.
+    """Vacuum the tables when all transactions of this moment have ended, or after `busy_timeout_s`.
+
+    The partitions of months and days that are over and have no row any more are dropped.
 
     Return whether all had.
     """
@@ -419,14 +453,15 @@ def sweep(url: URL, *, vacuum: bool = True, busy_timeout_s: float) -> bool:
 
 
 def _drop_if_empty(connection: psycopg.Connection, of: str) -> None:
-    """Drop the partitions of a month or a day, `_YYYY_MM_DD`, unless one has a row or is in use just now: then the next
-    sweep does.
+    """Drop the partitions of a month or a day, `_YYYY_MM_DD`, unless one has a row or is in use
+    just now: then the next sweep does.
 
     A session of that time that is imported later goes to the default partitions.
     """
     try:
         with connection.transaction():
-            connection.execute(b"SET LOCAL lock_timeout = '50ms'")  # whoever comes later waits for this lock
+            # whoever comes later waits for this lock
+            connection.execute(b"SET LOCAL lock_timeout = '50ms'")
             for parent in reversed(PARTITIONED):  # rows refer to those of the tables before
                 child = parent + of
                 connection.execute(f"ALTER TABLE {parent} DETACH PARTITION {child}".encode())
@@ -438,7 +473,9 @@ def _drop_if_empty(connection: psycopg.Connection, of: str) -> None:
 
 
 def sweep_catalog(url: URL) -> None:
-    """Rewrite the tables of a catalog: they are small, and in their files nothing stays of what was deleted."""
+    """Rewrite the tables of a catalog: they are small, and in their files nothing stays of what was
+    deleted.
+    """
     with translated(url), open_reader(url, {"default_transaction_read_only": "off"}) as connection:
         for (name,) in connection.execute(_CATALOG_TABLES.encode()).fetchall():
             connection.execute(f"VACUUM FULL {name}".encode())

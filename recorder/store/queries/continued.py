@@ -16,7 +16,9 @@ ORDER BY exchange_id""")
 
 
 async def continued(log: LogReader, session_id: str, links: Links) -> list[str]:
-    """Return the exchanges of a session that have the response or the conversation that a request continues."""
+    """Return the exchanges of a session that have the response or the conversation that a request
+    continues.
+    """
     ids = {name: storable(id) for name, id in links._asdict().items()}  # as the rows have them
     rows = await log.rows(_CONTINUED, session_id=session_id, **ids)
     return [row.exchange_id for row in rows]

@@ -2,8 +2,8 @@
 
 Rules of this file:
 
-* The view `costs` reads all usage of a log, to find its distinct models. Here the same query has in place of what it
-  reads the part of the named sessions: it takes as long in a log of any size.
+* The view `costs` reads all usage of a log, to find its distinct models. Here the same query has in
+  place of what it reads the part of the named sessions: it takes as long in a log of any size.
 * Whoever has no prices is not made to wait: `HAS_PRICES` comes first.
 * An amount is exact: a sum of picodollars, shown as decimal text.
 """
@@ -37,23 +37,38 @@ PICO = 12
 
 _UNCACHED = "uncached_token_picousd"
 _KINDS = tuple(name for name in COSTS.columns if name.endswith("_picousd") and name != _UNCACHED)
-_OF_EXCHANGE = ("exchange_id", *_KINDS, "partial", "no_price", "price_source", "price_model", _UNCACHED)
-_READ = {"usage": "named_usage", TABLES["iterations"]: "named_iterations"}  # by the name of what is read, its part
+_OF_EXCHANGE = (
+    "exchange_id",
+    *_KINDS,
+    "partial",
+    "no_price",
+    "price_source",
+    "price_model",
+    _UNCACHED,
+)
+# by the name of what is read, its part
+_READ = {"usage": "named_usage", TABLES["iterations"]: "named_iterations"}
 
 
 class ExchangeCost(msgspec.Struct, frozen=True):
     """The cost of an exchange, by kind of tokens, or the reason why it is not known."""
 
-    picousd: Mapping[str, int]  # by kind, the total with them as `cost`; empty if the cost is not known
+    # by kind, the total with them as `cost`; empty if the cost is not known
+    picousd: Mapping[str, int]
     partial: bool  # the stream broke off: there may be more
     no_price: str | None
     price_source: str | None
     price_model: str | None
-    uncached_picousd: int | None = None  # what a token of the input costs more than one from the cache
+    # what a token of the input costs more than one from the cache
+    uncached_picousd: int | None = None
 
     def missed_usd(self, tokens: int | None) -> str | None:
         """Return what some tokens cost more than if they had come from the cache, as decimal text."""
-        return None if tokens is None or self.uncached_picousd is None else usd(tokens * self.uncached_picousd, PICO)
+        return (
+            None
+            if tokens is None or self.uncached_picousd is None
+            else usd(tokens * self.uncached_picousd, PICO)
+        )
 
     @property
     def usd(self) -> str | None:
@@ -73,7 +88,8 @@ class CostSum(msgspec.Struct, frozen=True):
     """The cost of some exchanges together."""
 
     usd: str | None  # decimal text; None if the cost of none of them is known
-    partial: bool | None  # one of them has no known cost, or its stream broke off: there may be more
+    # one of them has no known cost, or its stream broke off: there may be more
+    partial: bool | None
 
 
 def sum_of(costs: Iterable[ExchangeCost]) -> CostSum:
@@ -82,7 +98,9 @@ def sum_of(costs: Iterable[ExchangeCost]) -> CostSum:
     known = [each.picousd["cost"] for each in costs if each.picousd]
     if not known:
         return CostSum(None, None)
-    return CostSum(usd(sum(known), PICO), len(known) < len(costs) or any(each.partial for each in costs))
+    return CostSum(
+        usd(sum(known), PICO), len(known) < len(costs) or any(each.partial for each in costs)
+    )
 
 
 @cache
@@ -94,7 +112,10 @@ def _source(engine: str) -> str:
 
 
 def _named(statement: str) -> TextClause:
-    parts = [f"{part} AS (SELECT * FROM {name} WHERE session_id IN :session_ids)" for name, part in _READ.items()]
+    parts = [
+        f"{part} AS (SELECT * FROM {name} WHERE session_id IN :session_ids)"
+        for name, part in _READ.items()
+    ]
     return of_named(f"WITH {', '.join(parts)} {statement}")
 
 
@@ -107,9 +128,11 @@ def costs_by_exchange(engine: str) -> TextClause:
 
 @cache
 def session_costs(engine: str) -> TextClause:
-    """Return the statement for the sums of the sessions in `session_ids`, as `by_session` reads them.
+    """Return the statement for the sums of the sessions in `session_ids`, as `by_session` reads
+    them.
 
-    A request that the provider refused costs nothing: that its cost is not known makes no sum partial.
+    A request that the provider refused costs nothing: that its cost is not known makes no sum
+    partial.
     """
     return _named(
         f"""SELECT c.session_id, CAST(sum(c.cost_picousd) AS BIGINT) AS picousd,
@@ -188,6 +211,11 @@ def _exchange_cost(row: Any) -> ExchangeCost:
 
 
 def by_session(rows: Iterable[Any]) -> dict[str, CostSum]:
-    """Return the sums by session, from the rows of `session_costs`; without those that have no known cost."""
+    """Return the sums by session, from the rows of `session_costs`; without those that have no
+    known cost.
+    """
     known = {str(row.session_id): row for row in rows if row.picousd is not None}
-    return {session_id: CostSum(usd(row.picousd, PICO), bool(row.partial)) for session_id, row in known.items()}
+    return {
+        session_id: CostSum(usd(row.picousd, PICO), bool(row.partial))
+        for session_id, row in known.items()
+    }

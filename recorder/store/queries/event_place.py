@@ -17,14 +17,18 @@ _BEFORE = text(f"""SELECT (SELECT hash FROM events WHERE {OF_EXCHANGE} AND pos =
 
 
 class EventPlace(msgspec.Struct, frozen=True):
-    """An event, the hash of the one before it, and the bytes of the decoded response body before it."""
+    """An event, the hash of the one before it, and the bytes of the decoded response body before
+    it.
+    """
 
     event: Event
     previous: bytes | None
     body_offset: int
 
 
-async def event_place(log: LogReader, session_id: str, exchange_id: str, pos: int) -> EventPlace | None:
+async def event_place(
+    log: LogReader, session_id: str, exchange_id: str, pos: int
+) -> EventPlace | None:
     """Return the event at a position, or None if there is none (yet)."""
     key = {"session_id": session_id, "exchange_id": exchange_id}
     rows = await log.rows(_EVENT, **key, pos=pos)

@@ -1,4 +1,6 @@
-"""What the log has already of a history that is imported: its sessions, its exchanges, and what was recorded of it."""
+"""What the log has already of a history that is imported: its sessions, its exchanges, and what was
+recorded of it.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,9 @@ from recorder.store.sql import Statement
 from recorder.store.write.writer import Store
 
 AROUND_NS = 600 * 10**9
-"""How far the time of a line may be from that of the exchange that was recorded: an answer may take minutes."""
+"""How far the time of a line may be from that of the exchange that was recorded: an answer may take
+minutes.
+"""
 
 _SESSION = Statement("""SELECT session_id, created_ns, name, source, labels, origin FROM sessions
 WHERE name = :name AND source = :source AND origin = 'import' ORDER BY session_id LIMIT 1""")
@@ -30,14 +34,17 @@ def derived_session(store: Store, name: str) -> Session | None:
 
 
 def derived_exchanges(store: Store) -> set[str]:
-    """Return the ids of all exchanges that were derived from transcripts, without their times: a copy of a response may
-    have another one. They are read once for an import: a hundred thousand take 10 MB.
+    """Return the ids of all exchanges that were derived from transcripts, without their times: a
+    copy of a response may have another one. They are read once for an import: a hundred thousand
+    take 10 MB.
     """
     return {without_time(str(row[0])) for row in store.ask(_DERIVED, {"source": TRANSCRIPT})}
 
 
 def recorded_responses(store: Store, since_ns: int, until_ns: int) -> set[str]:
-    """Return the ids of responses that a recorder has recorded itself in that time, a little before and after."""
+    """Return the ids of responses that a recorder has recorded itself in that time, a little before
+    and after.
+    """
     first = first_id(since_ns - AROUND_NS) if since_ns > AROUND_NS else BEFORE_ALL
     values = {"first": first, "last": first_id(until_ns + AROUND_NS)}
     return {str(row[0]) for row in store.ask(_RECORDED, values)}

@@ -9,7 +9,8 @@ from recorder.projections.rows import ExchangeRow
 from recorder.store.queries.reader import LogReader
 from recorder.store.queries.session_state import REQUEST_KINDS, requested
 
-LOOKED_AT = 3  # exchanges: a client may ask for a title or a quota before it sends what a person said
+# exchanges: a client may ask for a title or a quota before it sends what a person said
+LOOKED_AT = 3
 MOST_BYTES = 4 * 2**20  # of a request: a page that follows the list asks for it each second
 
 
@@ -21,14 +22,18 @@ class Asked(NamedTuple):
 
 
 async def asked_in(log: LogReader, session_id: str) -> Asked:
-    """Return the first text of a person in a session, else of any request, and the models that are asked."""
+    """Return the first text of a person in a session, else of any request, and the models that are
+    asked.
+    """
     rows: list[ExchangeRow] = []
     for exchange in (await log.exchanges(session_id))[:LOOKED_AT]:
         rows += await requested_rows(log, exchange)
     asking = [row for row in rows if row.user_text]
     of_person = [row for row in asking if row.purpose in (None, "turn")]
     title = next((row.user_text for row in [*of_person, *asking]), None)
-    return Asked(title, tuple(dict.fromkeys(row.request_model for row in rows if row.request_model)))
+    return Asked(
+        title, tuple(dict.fromkeys(row.request_model for row in rows if row.request_model))
+    )
 
 
 async def requested_rows(log: LogReader, exchange: Exchange) -> list[ExchangeRow]:

@@ -1,4 +1,6 @@
-"""How far each exchange of a session has come: a line for each, without a look at most of its events."""
+"""How far each exchange of a session has come: a line for each, without a look at most of its
+events.
+"""
 
 from __future__ import annotations
 
@@ -15,12 +17,14 @@ from recorder.store.schema import ID
 from recorder.store.sql import has_ended, structs_of
 
 BEFORE_S = 24 * 3600  # how old an exchange may be and still go on: background responses take hours
-OPEN_LIMIT = 500  # exchanges that go on for longer than LATE_S: those that a killed recorder left open would add up
-LATE_S = 120  # how much later than its request an exchange may appear in the log: a long upload, a busy database
+# exchanges that go on for longer than LATE_S: those that a killed recorder left open would add up
+OPEN_LIMIT = 500
+# how much later than its request an exchange may appear in the log: a long upload, a busy database
+LATE_S = 120
 
 
-# A part of an exchange, and not a join: in a file `events` is a view of two tables, and SQLite would go through all of
-# it for an outer join.
+# A part of an exchange, and not a join: in a file `events` is a view of two tables, and SQLite
+# would go through all of it for an outer join.
 def of_last_event(name: str) -> str:
     """Return a column of the last event of an exchange, `exchanges AS x`; NULL if there is none."""
     return f"""(SELECT last.{name} FROM events AS last
@@ -36,7 +40,9 @@ WHERE x.session_id = :session_id""")
 
 
 class Outline(msgspec.Struct, frozen=True):
-    """An exchange in a few words: how far it has come, and what the projections have of it once it has ended."""
+    """An exchange in a few words: how far it has come, and what the projections have of it once it
+    has ended.
+    """
 
     exchange_id: str
     events: int
@@ -53,7 +59,9 @@ async def outlines(log: LogReader, session_id: str) -> list[Outline]:
 
 
 async def spans(log: LogReader, session_id: str) -> dict[str, int]:
-    """Return the nanoseconds that each exchange of a session has taken so far, up to its last event."""
+    """Return the nanoseconds that each exchange of a session has taken so far, up to its last
+    event.
+    """
     begun = [each for each in await outlines(log, session_id) if each.events]
     return {each.exchange_id: each.duration_ns for each in begun}
 
@@ -86,8 +94,8 @@ def id_ago(now_ns: int, ago_s: int) -> str:
 async def progress(
     log: LogReader, since: str, others: Collection[str] = (), session_id: str | None = None
 ) -> list[ExchangeProgress]:
-    """Return how far exchanges have come whose id is `since` or later, and some `others`, in order of their ids: of one
-    session, or of all.
+    """Return how far exchanges have come whose id is `since` or later, and some `others`, in order
+    of their ids: of one session, or of all.
     """
     of_one = {} if session_id is None else {"session_id": session_id}
     sql = f"{_PROGRESS} {'AND x.session_id = :session_id' if of_one else ''} ORDER BY x.exchange_id"
@@ -106,8 +114,8 @@ class Growth(NamedTuple):
 class WatchedExchanges:
     """The exchanges that may grow, of one session or of all, and how far they had come.
 
-    An exchange may enter the log later than one that began after it. So each look is at all that began lately, and at
-    what is open.
+    An exchange may enter the log later than one that began after it. So each look is at all that
+    began lately, and at what is open.
     """
 
     def __init__(self, log: LogReader, session_id: str | None = None) -> None:
@@ -115,8 +123,8 @@ class WatchedExchanges:
         self.known: dict[str, ExchangeProgress] = {}
 
     async def news(self, since: str) -> dict[str, Growth]:
-        """Return the exchanges with this id or a later one, and of older ones those that go on, which have come
-        further since the last call.
+        """Return the exchanges with this id or a later one, and of older ones those that go on,
+        which have come further since the last call.
         """
         news: dict[str, Growth] = {}
         for row in await progress(self._log, since, self._open_before(since), self._session_id):
@@ -125,13 +133,21 @@ class WatchedExchanges:
                 news[row.exchange_id] = Growth(row, -1 if before is None else before.last_pos)
                 self.known[row.exchange_id] = row
         open_before = set(self._open_before(since))
-        self.known = {id: each for id, each in self.known.items() if id >= since or id in open_before}
+        self.known = {
+            id: each for id, each in self.known.items() if id >= since or id in open_before
+        }
         return news
 
     def set_back(self, exchange: ExchangeProgress, pos: int) -> None:
         """Have the next call return an exchange again, with what comes after a position."""
-        self.known[exchange.exchange_id] = msgspec.structs.replace(exchange, last_pos=pos, ended=False)
+        self.known[exchange.exchange_id] = msgspec.structs.replace(
+            exchange, last_pos=pos, ended=False
+        )
 
     def _open_before(self, since: str) -> list[str]:
-        """Return the exchanges before an id that may still grow, the newest of them if there are many."""
-        return sorted(id for id, each in self.known.items() if id < since and not each.ended)[-OPEN_LIMIT:]
+        """Return the exchanges before an id that may still grow, the newest of them if there are
+        many.
+        """
+        return sorted(id for id, each in self.known.items() if id < since and not each.ended)[
+            -OPEN_LIMIT:
+        ]

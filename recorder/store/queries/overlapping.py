@@ -13,7 +13,8 @@ from recorder.store.sql import columns_of, struct_of
 
 BEFORE_NS = 3600 * 10**9  # how long before the time they may have begun
 
-# An id has the millisecond in which its exchange began, or nearly: by it they are found without a look at all.
+# An id has the millisecond in which its exchange began, or nearly: by it they are found without a
+# look at all.
 _OVERLAPPING = text(f"""SELECT {columns_of(exchanges, "x")}
 FROM exchanges AS x
 WHERE x.exchange_id >= :since AND x.exchange_id < :until
@@ -24,5 +25,7 @@ ORDER BY x.exchange_id LIMIT :limit""")
 async def overlapping(log: LogReader, from_ns: int, until_ns: int, limit: int) -> list[Exchange]:
     """Return the first exchanges that ran between two wall times."""
     since, until = first_id(from_ns - BEFORE_NS), first_id(until_ns + BEFORE_NS)
-    rows = await log.rows(_OVERLAPPING, since=since, until=until, from_ns=from_ns, until_ns=until_ns, limit=limit)
+    rows = await log.rows(
+        _OVERLAPPING, since=since, until=until, from_ns=from_ns, until_ns=until_ns, limit=limit
+    )
     return [struct_of(Exchange, row) for row in rows]

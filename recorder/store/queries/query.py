@@ -1,4 +1,6 @@
-"""SQL of the user's own: what each engine's connection for it offers, and the rules that are the same for all."""
+"""SQL of the user's own: what each engine's connection for it offers, and the rules that are the
+same for all.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,8 @@ from recorder.errors import RecorderError
 TIMEOUT_S = 60.0  # without a row: the views answer in seconds from a log of any usual size
 LOOK_S = 0.1  # between two looks at whether somebody stops the statement
 STOP_S = 5.0  # for a server to hear of a cancel
-AGAIN_S = 0.01  # before the next, then twice as long: one that comes before its statement has begun does nothing
+# before the next, then twice as long: one that comes before its statement has begun does nothing
+AGAIN_S = 0.01
 
 Value = int | float | str | None
 Row = tuple[Any, ...]
@@ -40,28 +43,43 @@ class Query(Protocol):
     """A connection for the user's own SQL, which can do nothing but read."""
 
     def is_stale(self) -> bool:
-        """Return whether projections are still to be computed: views then show less than the log holds."""
+        """Return whether projections are still to be computed: views then show less than the log
+        holds.
+        """
 
-    def ask(self, sql: str, values: Mapping[str, Value] | None = None, timeout_s: float = TIMEOUT_S) -> QueryResult:
-        """Run one statement. Raise `RecorderError` with the engine's objection, here or while rows are read.
+    def ask(
+        self, sql: str, values: Mapping[str, Value] | None = None, timeout_s: float = TIMEOUT_S
+    ) -> QueryResult:
+        """Run one statement.
 
-        It may compute for `timeout_s` before the first row and between two; what is done with a row takes its time.
+        Raise `RecorderError` with the engine's objection, here or while rows are read.
+
+        It may compute for `timeout_s` before the first row and between two; what is done with a row
+        takes its time.
         """
 
     def stop(self) -> None:
-        """Stop the statement, and each later one: `ask` or the next row raises `RecorderError`. For another thread."""
+        """Stop the statement, and each later one: `ask` or the next row raises `RecorderError`.
+
+        For another thread.
+        """
 
 
 class WatchedQuery:
-    """A `Query` whose statement a thread of its own interrupts when it gives no row in time, or somebody stops it."""
+    """A `Query` whose statement a thread of its own interrupts when it gives no row in time, or
+    somebody stops it.
+    """
 
     def __init__(self) -> None:
         self._until_s = inf
         self._is_stopped = False
         self._open_rows: Generator[Row] | None = None
 
-    def ask(self, sql: str, values: Mapping[str, Value] | None = None, timeout_s: float = TIMEOUT_S) -> QueryResult:
-        sql = sql.encode("utf-8", "replace").decode()  # an argument of a command line may be any bytes
+    def ask(
+        self, sql: str, values: Mapping[str, Value] | None = None, timeout_s: float = TIMEOUT_S
+    ) -> QueryResult:
+        # an argument of a command line may be any bytes
+        sql = sql.encode("utf-8", "replace").decode()
         self.let_go()
         self._open_rows = rows = self._watched(self._answer(sql, dict(values or {}), timeout_s))
         return QueryResult(distinct([str(name) for name in next(rows)]), rows)
@@ -70,7 +88,9 @@ class WatchedQuery:
         self._is_stopped = True
 
     def let_go(self) -> None:
-        """Close an answer that was not read to its end: it has the connection, and closing that would wait for it."""
+        """Close an answer that was not read to its end: it has the connection, and closing that
+        would wait for it.
+        """
         if self._open_rows is not None:
             self._open_rows.close()
 
@@ -120,7 +140,9 @@ def too_late(timeout_s: float) -> str:
 
 
 def value_of(text: str) -> Value:
-    """Return a parameter as a number if it is written as one: in SQLite every text is greater than every number."""
+    """Return a parameter as a number if it is written as one: in SQLite every text is greater than
+    every number.
+    """
     if _INTEGER.fullmatch(text) and -(2**63) <= int(text) < 2**63:
         return int(text)
     return float(text) if _DECIMAL.fullmatch(text) else text.encode("utf-8", "replace").decode()

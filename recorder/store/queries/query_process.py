@@ -2,11 +2,13 @@
 
 Rules of this file:
 
-* One step of an engine may take hours and gigabytes, and nothing interrupts it: SQLite and DuckDB compare two large
-  values in one. A thread cannot be ended from outside, a process can, at any point: it only reads.
-* The engine's own limit of time comes first, for it leaves an answer and a connection that is in order. A process that
-  is silent for `GRACE_S` longer is killed.
-* It answers one request after another, and sends rows when they are asked for: so no row waits anywhere but in a batch.
+* One step of an engine may take hours and gigabytes, and nothing interrupts it: SQLite and DuckDB
+  compare two large values in one. A thread cannot be ended from outside, a process can, at any
+  point: it only reads.
+* The engine's own limit of time comes first, for it leaves an answer and a connection that is in
+  order. A process that is silent for `GRACE_S` longer is killed.
+* It answers one request after another, and sends rows when they are asked for: so no row waits
+  anywhere but in a batch.
 * It ends when its stdin does, and so with the process that asked, however that one ends.
 """
 
@@ -35,10 +37,20 @@ from sqlalchemy import URL
 from recorder.errors import RecorderError
 from recorder.program import command_of, load
 from recorder.store.engine import querying_of
-from recorder.store.queries.query import STOPPED, TIMEOUT_S, Query, QueryResult, Row, Value, too_late
+from recorder.store.queries.query import (
+    STOPPED,
+    TIMEOUT_S,
+    Query,
+    QueryResult,
+    Row,
+    Value,
+    too_late,
+)
 
-GRACE_S = 2.0  # between a limit of time and the kill: an engine that can be interrupted has ended long before
-MEMORY_BYTES = 2**30  # of a process: the largest value that SQLite makes, copied into a row and sent
+# between a limit of time and the kill: an engine that can be interrupted has ended long before
+GRACE_S = 2.0
+# of a process: the largest value that SQLite makes, copied into a row and sent
+MEMORY_BYTES = 2**30
 FILE_BYTES = 2 * 2**30  # of one temporary file, of sorting
 ANSWER_BYTES = 256 * 2**20  # of a row, as it is sent: the one who asked holds all of it too
 BATCH_ROWS = 256  # that are sent at once
@@ -51,7 +63,9 @@ TOO_MUCH = f"This takes more than the {MEMORY_BYTES >> 20} MiB of memory that a 
 TOO_WIDE = f"A row is over {ANSWER_BYTES >> 20} MiB: take a part of it with substr(…)."
 
 OWN_ENGINE = "recorder.store.queries.query_process:own_engine"
-"""What opens a log for questions, as `recorder.program.load` takes it: the process calls it with the URL."""
+"""What opens a log for questions, as `recorder.program.load` takes it: the process calls it with
+the URL.
+"""
 
 
 def own_engine(url: URL) -> AbstractContextManager[Query]:
@@ -69,7 +83,9 @@ class QueryProcess:
     def is_stale(self) -> bool:
         return bool(self.call("is_stale"))
 
-    def ask(self, sql: str, values: Mapping[str, Value] | None = None, timeout_s: float = TIMEOUT_S) -> QueryResult:
+    def ask(
+        self, sql: str, values: Mapping[str, Value] | None = None, timeout_s: float = TIMEOUT_S
+    ) -> QueryResult:
         columns = self.call("ask", (sql, dict(values or {}), timeout_s), timeout_s)
         return QueryResult(columns, self._rows(timeout_s))
 
@@ -81,7 +97,9 @@ class QueryProcess:
         while batch := self.call("more", timeout_s=timeout_s):
             yield from batch
 
-    def call(self, name: str, arguments: tuple[Any, ...] = (), timeout_s: float | None = None) -> Any:
+    def call(
+        self, name: str, arguments: tuple[Any, ...] = (), timeout_s: float | None = None
+    ) -> Any:
         """Have the process call a method of `_Service`, and return its value.
 
         Raise `RecorderError` if it failed, or if the process has ended.
@@ -144,7 +162,8 @@ def open_query(url: URL, opener: str = OWN_ENGINE) -> Iterator[Query]:
 
 @contextmanager
 def _scratch() -> Iterator[str | None]:
-    """Make a folder for temporary files, which is removed however the process ends; None where none can be made.
+    """Make a folder for temporary files, which is removed however the process ends; None where none
+    can be made.
 
     The process removes it too, in case that the one who asked is killed.
     """
@@ -168,7 +187,9 @@ def _started(folder: str | None) -> subprocess.Popen[bytes]:
             start_new_session=True,  # Ctrl-C is for the one who asks
         )
     except OSError as error:
-        raise RecorderError(f"A process for the statement could not be started: {error.strerror}.") from error
+        raise RecorderError(
+            f"A process for the statement could not be started: {error.strerror}."
+        ) from error
 
 
 # -- the process
@@ -205,7 +226,10 @@ class _Service:
         return columns
 
     def more(self) -> list[Row]:
-        """Return the next rows, of which there are none after the last. An error comes after the rows before it."""
+        """Return the next rows, of which there are none after the last.
+
+        An error comes after the rows before it.
+        """
         if self._error is not None:
             raise self._error
         batch: list[Row] = []
@@ -215,7 +239,11 @@ class _Service:
             for row in self._rows:
                 batch.append(row)
                 size_bytes += sum(len(value) for value in row if isinstance(value, str | bytes))
-                if len(batch) == BATCH_ROWS or size_bytes > BATCH_BYTES or time.monotonic() > until_s:
+                if (
+                    len(batch) == BATCH_ROWS
+                    or size_bytes > BATCH_BYTES
+                    or time.monotonic() > until_s
+                ):
                     break
         except RecorderError as error:
             if not batch:
@@ -224,7 +252,9 @@ class _Service:
         return batch
 
     def broken(self, failure: Exception) -> RecorderError:
-        """Close the query for an exception of its driver, and return what its connection makes of that."""
+        """Close the query for an exception of its driver, and return what its connection makes of
+        that.
+        """
         try:
             self._open.__exit__(type(failure), failure, failure.__traceback__)
         except RecorderError as error:
@@ -236,8 +266,12 @@ class _Service:
 
 
 def main(folder: str = "") -> None:
-    """Answer the calls that come on stdin, on stdout, until there are no more. Then remove the temporary files."""
-    _limit(resource.RLIMIT_DATA, MEMORY_BYTES)  # the address space of DuckDB is larger than what it uses
+    """Answer the calls that come on stdin, on stdout, until there are no more.
+
+    Then remove the temporary files.
+    """
+    # the address space of DuckDB is larger than what it uses
+    _limit(resource.RLIMIT_DATA, MEMORY_BYTES)
     _limit(resource.RLIMIT_FSIZE, FILE_BYTES)
     _limit(resource.RLIMIT_CORE, 0)
     answers = os.fdopen(os.dup(1), "wb")
@@ -259,7 +293,8 @@ def main(folder: str = "") -> None:
     except Exception:
         traceback.print_exc()
     finally:
-        _end(folder, code)  # the thread that reads may wait for stdin, and nothing else is left to do
+        # the thread that reads may wait for stdin, and nothing else is left to do
+        _end(folder, code)
 
 
 def _limit(kind: int, most: int) -> None:
@@ -278,7 +313,10 @@ def _end(folder: str, code: int) -> NoReturn:
 
 
 def _read(calls: SimpleQueue[_Call | None], service: _Service, folder: str) -> None:
-    """Pass on the calls. When there are no more, nobody waits for an answer: end, in whatever step an engine is."""
+    """Pass on the calls.
+
+    When there are no more, nobody waits for an answer: end, in whatever step an engine is.
+    """
     with contextlib.suppress(EOFError, OSError):
         while True:
             calls.put(pickle.load(sys.stdin.buffer))
@@ -290,7 +328,10 @@ def _read(calls: SimpleQueue[_Call | None], service: _Service, folder: str) -> N
 
 
 def _answered(
-    service: _Service, name: str, arguments: tuple[Any, ...], warnings: SimpleQueue[logging.LogRecord]
+    service: _Service,
+    name: str,
+    arguments: tuple[Any, ...],
+    warnings: SimpleQueue[logging.LogRecord],
 ) -> bytes:
     value, error = None, None
     try:

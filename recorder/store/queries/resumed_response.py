@@ -1,8 +1,10 @@
-"""The response that an earlier exchange received: its events, which a resumed stream continues, and its session.
+"""The response that an earlier exchange received: its events, which a resumed stream continues, and
+its session.
 
-A client that lost its stream requests the rest (`GET /responses/{id}?stream=true&starting_after=N`). The numbers
-continue, so the earlier events up to N and the exchange's own events are the whole response, each number once. Where
-events have ids (`last_event_id`), so are those up to that event.
+A client that lost its stream requests the rest
+(`GET /responses/{id}?stream=true&starting_after=N`). The numbers continue, so the earlier events up
+to N and the exchange's own events are the whole response, each number once. Where events have ids
+(`last_event_id`), so are those up to that event.
 """
 
 from __future__ import annotations
@@ -29,8 +31,8 @@ FIRST_EVENTS = 8  # a response says its id in one of the first events after its 
 
 
 def _begins(engine: str, row: str) -> str:
-    """Return the condition that an event is one of the first of a response body and contains an id; a long request may
-    precede it.
+    """Return the condition that an event is one of the first of a response body and contains an id;
+    a long request may precede it.
     """
     head = f"""(SELECT min(head.pos) FROM events AS head
         WHERE head.session_id = {row}.session_id AND head.exchange_id = {row}.exchange_id AND head.kind = 'response')"""
@@ -41,7 +43,8 @@ def _begins(engine: str, row: str) -> str:
 def _earlier(engine: str) -> str:
     """Return the condition on the events of exchanges that have a response.
 
-    First the exchanges, then their events: of all others in the session not one event is read but for the first few.
+    First the exchanges, then their events: of all others in the session not one event is read but
+    for the first few.
     """
     says_id = f"""EXISTS (SELECT 1 FROM events AS f
         WHERE f.session_id = x.session_id AND f.exchange_id = x.exchange_id AND {_begins(engine, "f")})"""
@@ -52,11 +55,15 @@ def _earlier(engine: str) -> str:
         AND (x.resumes_response_id = :response_id OR {says_id}))"""
 
 
-EARLIER_EVENTS = select(events).where(OfEngine(_earlier)).order_by(events.c.exchange_id, events.c.pos)
+EARLIER_EVENTS = (
+    select(events).where(OfEngine(_earlier)).order_by(events.c.exchange_id, events.c.pos)
+)
 
 
 def earlier(exchange: Exchange) -> dict[str, Any] | None:
-    """Return the parameters of `EARLIER_EVENTS`; None if the exchange resumes nothing, or a response from its start."""
+    """Return the parameters of `EARLIER_EVENTS`; None if the exchange resumes nothing, or a
+    response from its start.
+    """
     if exchange.resumes_response_id is None or exchange.resumes_after is None:
         return None
     return {
@@ -69,9 +76,11 @@ def earlier(exchange: Exchange) -> dict[str, Any] | None:
 
 
 def before(exchange: Exchange, found: Iterable[Event]) -> Iterator[Event]:
-    """Yield the events of the same response from before an exchange, each once as far as its number or its id says it.
+    """Yield the events of the same response from before an exchange, each once as far as its number
+    or its id says it.
 
-    Those of a hosted session have ids, by which its decoder knows them; a list of them is one document.
+    Those of a hosted session have ids, by which its decoder knows them; a list of them is one
+    document.
     """
     dialect = by_name(exchange.api)
     if dialect.response_routes is not None and dialect.response_routes.event_id is not None:
@@ -93,9 +102,11 @@ def before(exchange: Exchange, found: Iterable[Event]) -> Iterator[Event]:
 def each_once(
     found: Iterable[Event], mark: Callable[[Sequence[Event]], object], last: object = None
 ) -> Iterator[Event]:
-    """Yield the events of several exchanges, one after another, without those whose mark was there already.
+    """Yield the events of several exchanges, one after another, without those whose mark was there
+    already.
 
-    The one that is marked `last` ends it. Of an event in parts, only the last part has a mark, or all of them together.
+    The one that is marked `last` ends it. Of an event in parts, only the last part has a mark, or
+    all of them together.
     """
     seen: set[object] = set()
     parts: list[Event] = []
@@ -124,8 +135,9 @@ def _id_of_event(member: str, parts: Sequence[Event]) -> str | None:
     return text(request_object(payload or b""), member)
 
 
-# What an exchange resumes stands in the log, whose partitions take a server longer to plan for than to look into. So it
-# is asked first whether a session has an exchange that may resume something; one that could not be folded may.
+# What an exchange resumes stands in the log, whose partitions take a server longer to plan for than
+# to look into. So it is asked first whether a session has an exchange that may resume something;
+# one that could not be folded may.
 MAY_RESUME = Statement(f"""SELECT exchange_id FROM {TABLES["exchanges"]}
 WHERE session_id = :session_id AND is_retrieval = 1
 UNION ALL SELECT exchange_id FROM dead_letters WHERE session_id = :session_id LIMIT 1""")
@@ -148,7 +160,8 @@ WHERE ({_begins(engine, "e")} OR (e.kind = 'response' AND {in_head})) {_LAST}"""
 
 
 SESSION_OF_RESPONSE = Statement(_of_response)
-# Of a response whose id rotates (GitHub Copilot), clients go on with the last one; that stands far from its beginning.
+# Of a response whose id rotates (GitHub Copilot), clients go on with the last one; that stands far
+# from its beginning.
 SESSION_OF_LAST_RESPONSE = Statement(f"""SELECT r.session_id FROM {_RECENT}
 JOIN {TABLES["exchanges"]} AS p ON p.session_id = r.session_id AND p.exchange_id = r.exchange_id
 WHERE p.last_response_id = :response_id {_LAST}""")

@@ -1,4 +1,6 @@
-"""The size of each session in the database, and the policy that selects sessions to purge by age, size, or in total."""
+"""The size of each session in the database, and the policy that selects sessions to purge by age,
+size, or in total.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,10 @@ class RetentionPolicy(msgspec.Struct, frozen=True):
 
 async def holdings(log: LogReader, session_ids: Collection[str] | None = None) -> list[SessionSize]:
     """Return the sizes of some sessions, or of all: the least recently used first."""
-    return [struct_of(SessionSize, row) for row in await log.rows(_session_sizes(log.engine, session_ids))]
+    return [
+        struct_of(SessionSize, row)
+        for row in await log.rows(_session_sizes(log.engine, session_ids))
+    ]
 
 
 async def recorders_of_open(log: LogReader) -> dict[str, set[str]]:
@@ -59,15 +64,26 @@ LEFT JOIN (SELECT session_id, count(*) AS exchanges, max(started_ns) AS used_ns
 LEFT JOIN (SELECT session_id, count(*) AS events, sum({size_of("raw", engine)}) AS bytes
     FROM events {which} GROUP BY session_id) AS e ON e.session_id = s.session_id
 ORDER BY 3, s.session_id"""
-    return of_named(sql).bindparams(session_ids=list(session_ids)) if session_ids is not None else text(sql)
+    return (
+        of_named(sql).bindparams(session_ids=list(session_ids))
+        if session_ids is not None
+        else text(sql)
+    )
 
 
-_OPEN = text(f"SELECT DISTINCT session_id, recorder_id FROM exchanges WHERE NOT {has_ended('exchanges')}")
+_OPEN = text(
+    f"SELECT DISTINCT session_id, recorder_id FROM exchanges WHERE NOT {has_ended('exchanges')}"
+)
 """Sessions with an exchange that has not ended, and the recorders that were recording it."""
 
 
-def expired(sizes: Sequence[SessionSize], limits: RetentionPolicy, spared: Collection[str] = ()) -> list[SessionSize]:
-    """Return the sessions to purge, from all sessions with the least recently used first. `spared` are ids to keep."""
+def expired(
+    sizes: Sequence[SessionSize], limits: RetentionPolicy, spared: Collection[str] = ()
+) -> list[SessionSize]:
+    """Return the sessions to purge, from all sessions with the least recently used first.
+
+    `spared` are ids to keep.
+    """
     found = [
         each
         for each in sizes

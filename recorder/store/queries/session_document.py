@@ -1,6 +1,8 @@
-"""`recorder show --json`: a snapshot as one JSON object. Its keys are fixed; those that do not apply are absent.
+"""`recorder show --json`: a snapshot as one JSON object. Its keys are fixed; those that do not
+apply are absent.
 
-{"session": {…}, "exchanges": [{…, "usage": {…}, "timing": {…}, "items": [{…}], "anomalies": [{…}]}]}
+{"session": {…}, "exchanges": [{…, "usage": {…}, "timing": {…}, "items": [{…}], "anomalies":
+[{…}]}]}
 """
 
 from __future__ import annotations
@@ -15,7 +17,12 @@ from recorder.model.facts import UsageDetails
 from recorder.model.fork import parent_of, resent_from
 from recorder.projections.connection import ConnectionSummary
 from recorder.projections.rows import AnomalyRow, ExchangeRow, ItemRow, TimingRow, UsageRow
-from recorder.store.queries.session_state import CallResult, ExchangeState, Snapshot, UnfoldableExchange
+from recorder.store.queries.session_state import (
+    CallResult,
+    ExchangeState,
+    Snapshot,
+    UnfoldableExchange,
+)
 
 _SESSION = ("session_id", "name", "created_ns", "origin", "source")
 _EXCHANGE = ("exchange_id", "provider", "api", "thread_id", "turn_id")
@@ -41,7 +48,8 @@ _OF_KIND: Mapping[str, tuple[str, ...]] = {
     "tool_call": ("name", "call_id", "arguments"),
     "other": ("name", "call_id", "arguments", "text", "output"),
 }
-_LISTS: Mapping[str, tuple[str, ...]] = {"message": ("annotations",), "reasoning": ("summary",)}  # JSON text in the row
+# JSON text in the row
+_LISTS: Mapping[str, tuple[str, ...]] = {"message": ("annotations",), "reasoning": ("summary",)}
 _KEY = {"session_id", "exchange_id"}
 _ANOMALY = ("kind", "pos", "count", "detail")
 
@@ -55,7 +63,10 @@ def document(snapshot: Snapshot) -> dict[str, Any]:
         **_present(forked_from=parent and msgspec.to_builtins(parent)),
         **_present(resent_from=asked and msgspec.to_builtins(asked)),
     }
-    return {"session": session, "exchanges": [exchange_document(each) for each in snapshot.exchanges]}
+    return {
+        "session": session,
+        "exchanges": [exchange_document(each) for each in snapshot.exchanges],
+    }
 
 
 def exchange_document(taken: ExchangeState | UnfoldableExchange) -> dict[str, Any]:

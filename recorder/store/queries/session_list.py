@@ -1,7 +1,8 @@
-"""The list of sessions: a filter, an order that a page can go on from, and a summary of each session in one row.
+"""The list of sessions: a filter, an order that a page can go on from, and a summary of each
+session in one row.
 
-Open exchanges are in it, because they come from the log. The content of a session comes from the projections, of the
-exchanges that have ended.
+Open exchanges are in it, because they come from the log. The content of a session comes from the
+projections, of the exchanges that have ended.
 """
 
 from __future__ import annotations
@@ -24,7 +25,15 @@ from recorder.store.engine import AnyRow, ReadConnection
 from recorder.store.queries.outlines import LAST_POS, of_last_event
 from recorder.store.queries.reader import LogReader
 from recorder.store.schema import sessions
-from recorder.store.sql import HAS_PRICES, IS_OF_BODY, columns_of, has_ended, of_named, size_of, struct_of
+from recorder.store.sql import (
+    HAS_PRICES,
+    IS_OF_BODY,
+    columns_of,
+    has_ended,
+    of_named,
+    size_of,
+    struct_of,
+)
 
 if TYPE_CHECKING:
     from recorder.store.search import SearchIndex
@@ -32,7 +41,8 @@ if TYPE_CHECKING:
 OPEN = "open"
 UNKNOWN = "unknown"  # the status of an end that cannot be read
 
-# The newest is the one with the newest exchange: ids of both are UUIDv7, and one seek in the key finds the last.
+# The newest is the one with the newest exchange: ids of both are UUIDv7, and one seek in the key
+# finds the last.
 _SESSION = columns_of(sessions, "s")
 NEWEST = f"""SELECT {_SESSION}, coalesce((SELECT x.exchange_id FROM exchanges AS x
     WHERE x.session_id = s.session_id ORDER BY x.exchange_id DESC LIMIT 1), s.session_id) AS last_id
@@ -40,7 +50,10 @@ FROM sessions AS s WHERE {{}} ORDER BY last_id DESC, s.session_id DESC LIMIT {{}
 
 
 class SessionFilter(msgspec.Struct, frozen=True):
-    """Conditions on sessions, all of which must hold. Texts match anywhere in a name, regardless of case."""
+    """Conditions on sessions, all of which must hold.
+
+    Texts match anywhere in a name, regardless of case.
+    """
 
     model: str | None = None  # of an exchange that has ended, as asked for or as answered
     client: str | None = None
@@ -54,8 +67,8 @@ class SessionFilter(msgspec.Struct, frozen=True):
 
 
 class ListPlace(NamedTuple):
-    """The place of a session in the list, newest first: its last exchange (the session itself if there is none), and
-    its id. It stays what it was while the session goes on.
+    """The place of a session in the list, newest first: its last exchange (the session itself if
+    there is none), and its id. It stays what it was while the session goes on.
     """
 
     last_id: str
@@ -69,7 +82,9 @@ class ListPlace(NamedTuple):
         """Return the place of a cursor. Raise `UsageError` for other texts."""
         ids = [ids_beginning(part) for part in cursor.split(".")]
         if [len(part) for part in cursor.split(".")] != [ID_LENGTH, ID_LENGTH] or None in ids:
-            raise UsageError("That is not a place in the list of sessions: give `next` of an earlier answer.")
+            raise UsageError(
+                "That is not a place in the list of sessions: give `next` of an earlier answer."
+            )
         return cls(*cursor.split("."))
 
 
@@ -84,8 +99,9 @@ WHERE NOT EXISTS (SELECT 1 FROM exchanges AS x WHERE x.session_id = s.session_id
 class Listing:
     """The newest sessions that match a filter.
 
-    The first statement goes down the index of exchanges and stops when it has enough, so a page costs the same in a log
-    of any size. Sessions without an exchange are few, and only those of the same time are looked for.
+    The first statement goes down the index of exchanges and stops when it has enough, so a page
+    costs the same in a log of any size. Sessions without an exchange are few, and only those of the
+    same time are looked for.
     """
 
     def __init__(
@@ -113,7 +129,8 @@ class Listing:
         return sorted(rows, key=place_of, reverse=True)[: self._limit]
 
     async def _rows(self, connection: ReadConnection, sql: str, last_id: str) -> Sequence[AnyRow]:
-        # SQLite 3.53 sorts all exchanges for a small limit, unless a condition on the key sends it to the index.
+        # SQLite 3.53 sorts all exchanges for a small limit, unless a condition on the key sends it
+        # to the index.
         until = f"{last_id} > '{BEFORE_ALL}'"
         if self._before is not None:
             until = f"{last_id} <= :before AND ({last_id} < :before OR s.session_id < :before_id)"
@@ -128,9 +145,13 @@ def place_of(row: Any) -> ListPlace:
     return ListPlace(row.last_id, row.session_id)
 
 
-def _conditions(wanted: SessionFilter, search: Callable[[], SearchIndex]) -> tuple[list[str], dict[str, Any]]:
+def _conditions(
+    wanted: SessionFilter, search: Callable[[], SearchIndex]
+) -> tuple[list[str], dict[str, Any]]:
     """Return the conditions of a filter, and their values by name."""
-    values = {name: value for name, value in msgspec.structs.asdict(wanted).items() if value is not None}
+    values = {
+        name: value for name, value in msgspec.structs.asdict(wanted).items() if value is not None
+    }
     conditions = [sql for name, sql in _CONDITIONS.items() if name in values]
     for name in ("model", "client"):
         if name in values:
@@ -168,13 +189,15 @@ _CONDITIONS: Mapping[str, str] = {
 _BEGAN = {"since_ns": "x.started_ns >= :since_ns", "until_ns": "x.started_ns < :until_ns"}
 
 
-NAMED = 1_000  # sessions at most that a question names: each is a value, of which SQLite takes 32,766
+# sessions at most that a question names: each is a value, of which SQLite takes 32,766
+NAMED = 1_000
 
 
 class SessionRow(Session, frozen=True):
     """A session."""
 
-    # From the log. Of a session without a request, the times of requests are that of the session itself.
+    # From the log. Of a session without a request, the times of requests are that of the session
+    # itself.
     started_ns: int = 0
     "Wall time of the first request, in nanoseconds since 1970."
     ended_ns: int = 0
@@ -246,7 +269,9 @@ _end_of = msgspec.json.Decoder(_End).decode
 
 def _lines_sql(engine: str, which: str) -> str:
     """Return the select of the exchanges that a condition is true of."""
-    of_event = "FROM events AS e WHERE e.session_id = x.session_id AND e.exchange_id = x.exchange_id AND"
+    of_event = (
+        "FROM events AS e WHERE e.session_id = x.session_id AND e.exchange_id = x.exchange_id AND"
+    )
     ending = f"(SELECT e.raw {of_event} e.kind = 'end')"
     open_bytes = f"(SELECT coalesce(sum({size_of('e.raw', engine)}), 0) {of_event} e.{IS_OF_BODY})"
     return f"""SELECT x.session_id, x.started_ns, x.api, x.client, {LAST_POS} + 1 AS events,
@@ -273,12 +298,17 @@ class _Line(NamedTuple):
 async def list_sessions(
     log: LogReader, limit: int | None = None, wanted: SessionFilter | None = None
 ) -> list[SessionRow]:
-    """Return the sessions of the newest exchanges, newest first, each with the sums of its exchanges."""
+    """Return the sessions of the newest exchanges, newest first, each with the sums of its
+    exchanges.
+    """
     return (await session_page(log, limit, wanted)).rows
 
 
 async def session_page(
-    log: LogReader, limit: int | None, wanted: SessionFilter | None = None, before: ListPlace | None = None
+    log: LogReader,
+    limit: int | None,
+    wanted: SessionFilter | None = None,
+    before: ListPlace | None = None,
 ) -> SessionPage:
     """Return the sessions that follow a place in the list, and the place where it goes on."""
     lines: list[_Line] = []
@@ -293,8 +323,9 @@ async def session_page(
 async def _lines(
     log: LogReader, limit: int | None, wanted: SessionFilter, before: ListPlace | None
 ) -> tuple[list[_Line], ListPlace | None]:
-    """Return the next lines of the list of a log and its archives, and where it goes on. They are fewer than there may
-    be if a session is in the log and in an archive.
+    """Return the next lines of the list of a log and its archives, and where it goes on.
+
+    They are fewer than there may be if a session is in the log and in an archive.
     """
     own, *others = await log.of_each(lambda part: _lines_of(part, limit, wanted, before))
     if not others:
@@ -306,7 +337,8 @@ async def _lines(
         for line in lines:
             if line.row.session_id not in known:
                 found.setdefault(line.row.session_id, line)
-    until = max((after for _, after in (own, *others) if after is not None), default=None)  # after it, a page has more
+    # after it, a page has more
+    until = max((after for _, after in (own, *others) if after is not None), default=None)
     newest = sorted(found.values(), key=operator.attrgetter("place"), reverse=True)
     newest = [line for line in newest if until is None or line.place >= until]
     if limit is None or len(newest) <= limit:
@@ -339,11 +371,15 @@ async def _lines_of(
     lines = []
     for row in found:
         session = msgspec.structs.asdict(struct_of(Session, row))
-        times = dict.fromkeys(("started_ns", "ended_ns", "used_ns"), row.created_ns)  # of one without exchanges
+        # of one without exchanges
+        times = dict.fromkeys(("started_ns", "ended_ns", "used_ns"), row.created_ns)
         columns = session | times | sums.get(row.session_id, {}) | projected.get(row.session_id, {})
         if columns.get("open") and not (columns.get("title") and columns.get("models")):
             asked = await load("recorder.store.queries.open_session").asked_in(log, row.session_id)
-            columns |= {"title": columns.get("title") or asked.title, "models": columns.get("models") or asked.models}
+            columns |= {
+                "title": columns.get("title") or asked.title,
+                "models": columns.get("models") or asked.models,
+            }
         lines.append(_Line(place_of(row), SessionRow(**columns)))
     return lines, lines[-1].place if lines and len(lines) == limit else None
 
@@ -377,14 +413,18 @@ async def _sums(
     return sums, projected
 
 
-async def _add_costs(connection: ReadConnection, ids: Sequence[str], projected: _Columns, engine: str) -> None:
+async def _add_costs(
+    connection: ReadConnection, ids: Sequence[str], projected: _Columns, engine: str
+) -> None:
     if not ids or not (await connection.execute(HAS_PRICES)).scalar_one():
         return
     costs = load("recorder.store.queries.costs")
     for part in _parts(ids):
         rows = (await connection.execute(costs.session_costs(engine), {"session_ids": part})).all()
         for session_id, cost in costs.by_session(rows).items():
-            projected.setdefault(session_id, {}).update(cost_usd=cost.usd, cost_partial=cost.partial)
+            projected.setdefault(session_id, {}).update(
+                cost_usd=cost.usd, cost_partial=cost.partial
+            )
 
 
 def _parts(ids: Sequence[str]) -> list[Sequence[str]]:
@@ -432,7 +472,8 @@ def _sum(lines: Sequence[Any]) -> dict[str, Any]:
 def last_status(exchanges: Iterable[tuple[str | None, str]]) -> str:
     """Return how the last of some exchanges ended, from the purpose and the status of each.
 
-    A client also breaks off its own background requests, when it is done: such an end is not a fault of the session.
+    A client also breaks off its own background requests, when it is done: such an end is not a
+    fault of the session.
     """
     status = None
     for purpose, each in exchanges:

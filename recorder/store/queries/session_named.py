@@ -1,4 +1,6 @@
-"""The sessions and exchanges that a person names: by an id, the beginning of one, a name, a number, or `latest`."""
+"""The sessions and exchanges that a person names: by an id, the beginning of one, a name, a number,
+or `latest`.
+"""
 
 from __future__ import annotations
 
@@ -33,10 +35,11 @@ _OF_IDS = text(f"{_NUMBERED} AND x.exchange_id BETWEEN :first AND :last ORDER BY
 
 
 async def session_named(log: LogReader, ref: str) -> Session:
-    """Return the session of `ref`: `latest`, an id, a name (the newest of that name), or the beginning of an id.
+    """Return the session of `ref`: `latest`, an id, a name (the newest of that name), or the
+    beginning of an id.
 
-    Raise `NotFoundError` if there is none, `UsageError` if it is the beginning of several ids, or a name that several
-    owners have given.
+    Raise `NotFoundError` if there is none, `UsageError` if it is the beginning of several ids, or a
+    name that several owners have given.
     """
     ref = ref.encode("utf-8", "replace").decode()  # an argument of a command line may be any bytes
     if ref == LATEST:
@@ -48,7 +51,9 @@ async def session_named(log: LogReader, ref: str) -> Session:
     if found:
         return found[0]
     purged = await tombstone_of(log, ref)
-    remedy = "nothing is recorded there" if ref == LATEST else "`recorder sessions` lists what there is"
+    remedy = (
+        "nothing is recorded there" if ref == LATEST else "`recorder sessions` lists what there is"
+    )
     sentence = str(purged or f"There is no session {ref!r} in {log.name}: {remedy}.")
     if log.left_out:
         sentence += f" It may be in {' and '.join(log.left_out)}: `recorder doctor` says why that is not read."
@@ -56,8 +61,8 @@ async def session_named(log: LogReader, ref: str) -> Session:
 
 
 async def tombstone_of(log: LogReader, ref: str) -> Tombstone | None:
-    """Return the tombstone of the purged session with this id, or of the only one whose id begins so: that of an
-    archive, if it was purged from there.
+    """Return the tombstone of the purged session with this id, or of the only one whose id begins
+    so: that of an archive, if it was purged from there.
     """
     meant = ids_beginning(ref.lower())
     if meant is None:
@@ -92,7 +97,9 @@ async def names_beginning(log: LogReader, beginning: str, limit: int) -> list[st
 
 
 async def exchanges_named(log: LogReader, session_id: str, ref: str) -> list[tuple[int, Exchange]]:
-    """Return the exchange of a session with this number, else those whose ids begin so; each with its number."""
+    """Return the exchange of a session with this number, else those whose ids begin so; each with
+    its number.
+    """
     rows: Sequence[AnyRow] = ()
     if _NUMBER.fullmatch(ref):
         rows = await log.rows(_OF_NUMBER, session_id=session_id, number=int(ref))
@@ -122,11 +129,18 @@ async def _of_name(log: LogReader, name: str) -> list[Session]:
     if not newest:
         return []
     [mine] = newest
-    others = await _newest(log, "s.name = :name AND s.labels <> :labels", CANDIDATES, name=name, labels=mine.labels)
+    others = await _newest(
+        log, "s.name = :name AND s.labels <> :labels", CANDIDATES, name=name, labels=mine.labels
+    )
     of_owners = {owner_of(session.labels): session for session in reversed([mine, *others])}
     if len(of_owners) > 1:
-        listed = "".join(f"\n  {session.session_id} of {owner or 'no owner'}" for owner, session in of_owners.items())
-        raise UsageError(f"{name!r} is a session of several owners; give the id of one. The newest are:{listed}")
+        listed = "".join(
+            f"\n  {session.session_id} of {owner or 'no owner'}"
+            for owner, session in of_owners.items()
+        )
+        raise UsageError(
+            f"{name!r} is a session of several owners; give the id of one. The newest are:{listed}"
+        )
     return newest
 
 
@@ -134,9 +148,13 @@ async def _beginning_with(log: LogReader, prefix: str) -> list[Session]:
     meant = ids_beginning(prefix)
     if meant is None:
         return []
-    found = await _newest(log, "s.session_id BETWEEN :first AND :last", CANDIDATES + 1, **meant._asdict())
+    found = await _newest(
+        log, "s.session_id BETWEEN :first AND :last", CANDIDATES + 1, **meant._asdict()
+    )
     if len(found) > 1:
-        named = "".join(f"\n  {session.session_id} {session.name}" for session in found[:CANDIDATES])
+        named = "".join(
+            f"\n  {session.session_id} {session.name}" for session in found[:CANDIDATES]
+        )
         more = "\n  …" if len(found) > CANDIDATES else ""
         raise UsageError(
             f"{prefix!r} is the beginning of several session ids; give more of it. The newest are:{named}{more}"
@@ -150,7 +168,9 @@ async def _newest(log: LogReader, where: str, limit: int, **values: str) -> list
 
 
 def _merged(parts: Sequence[Sequence[AnyRow]], limit: int) -> list[Session]:
-    """Return the newest sessions of a log and its archives, each once: as the first has it that has it at all."""
+    """Return the newest sessions of a log and its archives, each once: as the first has it that has
+    it at all.
+    """
     found: dict[str, AnyRow] = {}
     for rows in parts:
         for row in rows:

@@ -1,7 +1,7 @@
 """A session, or an exchange of it, at a moment: folded from the log, open exchanges included.
 
-The result of a call is in a later request of the session. It is found there even if only one exchange is looked at, but
-not if that request came after the moment.
+The result of a call is in a later request of the session. It is found there even if only one
+exchange is looked at, but not if that request came after the moment.
 """
 
 from __future__ import annotations
@@ -38,12 +38,15 @@ from recorder.wire.dialects import tells_targets
 Numbered = Sequence[tuple[int, Exchange]]
 
 CallKeys = Mapping[tuple[str, int], str]
-"""The keys of calls in the log that are not their ids, by exchange and item (`recorder.store.write.call_keys`)."""
+"""The keys of calls in the log that are not their ids, by exchange and item
+(`recorder.store.write.call_keys`).
+"""
 
 _KEYS = f"""SELECT exchange_id, item, call_key FROM {TABLES["items"]}
 WHERE session_id = :session_id AND kind = 'tool_call' AND call_key IS DISTINCT FROM call_id"""
 
-REQUEST_KINDS: tuple[Kind, ...] = ("request", "response", "end")  # a request is over when one of the others comes
+# a request is over when one of the others comes
+REQUEST_KINDS: tuple[Kind, ...] = ("request", "response", "end")
 
 
 class CallResult(msgspec.Struct, frozen=True):
@@ -55,7 +58,10 @@ class CallResult(msgspec.Struct, frozen=True):
 
 
 class ExchangeState(msgspec.Struct, frozen=True):
-    """An exchange at the moment of the snapshot. `answers` are the results of its calls, by the number of the item."""
+    """An exchange at the moment of the snapshot.
+
+    `answers` are the results of its calls, by the number of the item.
+    """
 
     number: int
     exchange: Exchange
@@ -93,18 +99,26 @@ class Snapshot(msgspec.Struct, frozen=True):
 
     @property
     def cost(self) -> CostSum:
-        """Return the cost of the exchanges shown together. One that the provider refused costs nothing."""
+        """Return the cost of the exchanges shown together.
+
+        One that the provider refused costs nothing.
+        """
         taken = (each for each in self.exchanges if isinstance(each, ExchangeState))
-        return sum_of(each.cost for each in taken if each.cost and (each.row.http_status or 0) < 400)
+        return sum_of(
+            each.cost for each in taken if each.cost and (each.row.http_status or 0) < 400
+        )
 
 
 class Cutoff(NamedTuple):
-    """The moment of a snapshot: a wall time, and the last event of the one exchange that is shown; empty for now."""
+    """The moment of a snapshot: a wall time, and the last event of the one exchange that is shown;
+    empty for now.
+    """
 
     wall_ns: int | None = None
     pos: int | None = None
     is_past_end: bool = False
-    last_ns: int | None = None  # when the last event came, since the first exchange that is shown began
+    # when the last event came, since the first exchange that is shown began
+    last_ns: int | None = None
 
     def has_begun(self, exchange: Exchange) -> bool:
         return self.wall_ns is None or exchange.started_ns <= self.wall_ns
@@ -122,13 +136,17 @@ async def cutoff(
     share: float | None = None,
     at_event: int | None = None,
 ) -> Cutoff:
-    """Return the moment so long after the chosen exchanges began, at a share of their whole time, or at an event.
+    """Return the moment so long after the chosen exchanges began, at a share of their whole time,
+    or at an event.
 
-    `everything` is all that there is in the session. Raises `UsageError` for an event if not one exchange is chosen.
+    `everything` is all that there is in the session. Raises `UsageError` for an event if not one
+    exchange is chosen.
     """
     if at_event is not None:
         if len(chosen) != 1:
-            raise UsageError(f"An event has its place in one exchange, and here are {len(chosen)}: say which.")
+            raise UsageError(
+                f"An event has its place in one exchange, and here are {len(chosen)}: say which."
+            )
         [(_, exchange)] = chosen
         return await _at_event(log, exchange, at_event)
     if (after_ns is None and share is None) or not chosen:
@@ -137,7 +155,8 @@ async def cutoff(
     began_ns, spans = first.started_ns, await spans_of(log, first.session_id)
     if share is not None:
         return Cutoff(began_ns + round(share * (_last_ns(chosen, spans) - began_ns)))
-    last_ns = _last_ns(everything, spans) - began_ns  # a call may have its result after the exchange that is chosen
+    # a call may have its result after the exchange that is chosen
+    last_ns = _last_ns(everything, spans) - began_ns
     after_ns = after_ns or 0
     return Cutoff(began_ns + after_ns, is_past_end=after_ns > last_ns, last_ns=last_ns)
 
@@ -155,7 +174,10 @@ async def _at_event(log: LogReader, exchange: Exchange, pos: int) -> Cutoff:
 async def take_snapshot(
     log: LogReader, session: Session, everything: Numbered, chosen: Numbered, until: Cutoff
 ) -> Snapshot:
-    """Return a snapshot of the chosen exchanges. `everything` is all that there is in the session."""
+    """Return a snapshot of the chosen exchanges.
+
+    `everything` is all that there is in the session.
+    """
     begun = [(number, each) for number, each in everything if until.has_begun(each)]
     shown = [(number, each) for number, each in chosen if until.has_begun(each)]
     folds = _Folds(log, until)
@@ -165,7 +187,9 @@ async def take_snapshot(
         for number, each in begun:
             await folds.fold(number, each)
     results = Results(
-        chain.from_iterable(folds.rows.get(each.exchange_id, _NO_ROWS)["results"] for _, each in begun),
+        chain.from_iterable(
+            folds.rows.get(each.exchange_id, _NO_ROWS)["results"] for _, each in begun
+        ),
         {each.exchange_id: each.thread_id for _, each in everything},
         await call_keys(log, session.session_id),
     )
@@ -189,11 +213,13 @@ async def folded_exchange(
     at_ns: int | None = None,
     counter: ConnectionCounter | None = None,
 ) -> Rows:
-    """Return the projections of an exchange, up to a position or a time since it began if one is given.
+    """Return the projections of an exchange, up to a position or a time since it began if one is
+    given.
 
     `counter` gets the same events.
 
-    Raises `RecorderError` if a fold fails, which is a fault of this program: `recorder events` still shows the log.
+    Raises `RecorderError` if a fold fails, which is a fault of this program: `recorder events`
+    still shows the log.
     """
     folding = Folding(exchange)
     earlier = await earlier_events(log, exchange)
@@ -201,7 +227,9 @@ async def folded_exchange(
         for event in earlier:
             folding.recall(event)
         async for event in log.events(exchange.session_id, exchange.exchange_id):
-            if (at_pos is not None and event.pos > at_pos) or (at_ns is not None and event.t_ns > at_ns):
+            if (at_pos is not None and event.pos > at_pos) or (
+                at_ns is not None and event.t_ns > at_ns
+            ):
                 break
             folding.apply(event)
             if counter is not None:
@@ -222,7 +250,9 @@ async def earlier_events(log: LogReader, exchange: Exchange) -> list[Event]:
 
 
 async def call_keys(log: LogReader, session_id: str, exchange_id: str | None = None) -> CallKeys:
-    """Return the keys of the calls of a session, or of one exchange: to fold events again does not find them."""
+    """Return the keys of the calls of a session, or of one exchange: to fold events again does not
+    find them.
+    """
     one = {} if exchange_id is None else {"exchange_id": exchange_id}
     sql = f"{_KEYS} AND exchange_id = :exchange_id" if one else _KEYS
     rows = await log.rows(text(sql), session_id=session_id, **one)
@@ -232,7 +262,9 @@ async def call_keys(log: LogReader, session_id: str, exchange_id: str | None = N
 def unfoldable(exchange: Exchange, error: Exception) -> RecorderError:
     """Return the error for an exchange whose fold failed."""
     reason = f"{type(error).__name__}: {error}"
-    return RecorderError(f"recorder cannot make sense of exchange {exchange.exchange_id}, please report it: {reason}")
+    return RecorderError(
+        f"recorder cannot make sense of exchange {exchange.exchange_id}, please report it: {reason}"
+    )
 
 
 def counter_of(exchange: Exchange) -> ConnectionCounter | None:
@@ -243,7 +275,9 @@ def counter_of(exchange: Exchange) -> ConnectionCounter | None:
 class Results:
     """The results of calls, by call; requests repeat them all, each is kept once."""
 
-    def __init__(self, rows: Iterable[ResultRow], threads: Mapping[str, str | None], keys: CallKeys) -> None:
+    def __init__(
+        self, rows: Iterable[ResultRow], threads: Mapping[str, str | None], keys: CallKeys
+    ) -> None:
         """`threads` has the thread of each exchange that may bring a result."""
         self._threads, self._keys = threads, keys
         self._by_call: dict[str, list[ResultRow]] = {}
@@ -257,10 +291,16 @@ class Results:
                 self._by_call.setdefault(row.call_key, []).append(row)
 
     def of(self, call: ItemRow, since_ns: int) -> ResultRow | None:
-        """Return the first result after a time, preferably from the thread of the call; as the views have it."""
+        """Return the first result after a time, preferably from the thread of the call; as the
+        views have it.
+        """
         key = self._keys.get((call.exchange_id, call.item), call.call_key)
         rows = [row for row in self._by_call.get(key or "", ()) if row.started_ns > since_ns]
-        return min(rows, key=lambda row: (not self.is_of_thread(call, row), row.started_ns, row.digest), default=None)
+        return min(
+            rows,
+            key=lambda row: (not self.is_of_thread(call, row), row.started_ns, row.digest),
+            default=None,
+        )
 
     def is_of_thread(self, call: ItemRow, row: ResultRow) -> bool:
         """Return whether a result came in the thread of its call."""
@@ -276,7 +316,9 @@ class FoldedExchange(NamedTuple):
 
 
 class _Folds:
-    """The projections of exchanges at the moment; of those that are not shown, only what their requests have."""
+    """The projections of exchanges at the moment; of those that are not shown, only what their
+    requests have.
+    """
 
     def __init__(self, log: LogReader, until: Cutoff) -> None:
         self._log, self._until = log, until
@@ -294,7 +336,9 @@ class _Folds:
         at_ns = None if pos is not None else self._until.at_ns(exchange)
         try:
             counter = counter_of(exchange)
-            rows = await folded_exchange(self._log, exchange, at_pos=pos, at_ns=at_ns, counter=counter)
+            rows = await folded_exchange(
+                self._log, exchange, at_pos=pos, at_ns=at_ns, counter=counter
+            )
             self.rows[exchange_id] = rows
         except StoreError:
             raise
@@ -316,13 +360,17 @@ class _Folds:
         return [each for each in same if is_same_response(each.row, row)]
 
     def first_ns(self, exchange: Exchange) -> int:
-        """Return when a response began: if it was retrieved later, results may have come before that."""
+        """Return when a response began: if it was retrieved later, results may have come before
+        that.
+        """
         [row] = self.rows[exchange.exchange_id]["exchanges"]
         same = self.with_response(row) if row.is_retrieval else ()
         return min((each.exchange.started_ns for each in same), default=exchange.started_ns)
 
     async def title(self, begun: Numbered) -> str | None:
-        """Return the first text of a person in the session, else the first of the client's own requests."""
+        """Return the first text of a person in the session, else the first of the client's own
+        requests.
+        """
         others: str | None = None
         for _, exchange in begun:
             rows = self.rows.get(exchange.exchange_id) or await self._request(exchange)
@@ -333,7 +381,9 @@ class _Folds:
         return others
 
     async def find_results(self, results: Results, exchange: Exchange, begun: Numbered) -> None:
-        """Read the streams that answer other exchanges, and the requests after one until its calls have results."""
+        """Read the streams that answer other exchanges, and the requests after one until its calls
+        have results.
+        """
         items = self.rows.get(exchange.exchange_id, _NO_ROWS)["items"]
         calls = [item for item in items if item.kind == "tool_call" and item.output is None]
         first_ns = self.first_ns(exchange) if calls else 0
@@ -343,7 +393,9 @@ class _Folds:
                 results.add(self.rows.get(other.exchange_id, _NO_ROWS)["results"])
         for _, later in begun if calls else ():
             found = [(call, results.of(call, first_ns)) for call in calls]
-            if all(result is not None and results.is_of_thread(call, result) for call, result in found):
+            if all(
+                result is not None and results.is_of_thread(call, result) for call, result in found
+            ):
                 return
             if later.started_ns > first_ns and later.exchange_id not in self.rows:
                 results.add((await self._request(later))["results"])
@@ -352,7 +404,9 @@ class _Folds:
         """Return the projections of a request alone; empty ones if it cannot be folded."""
         if exchange.exchange_id not in self._requests:
             at_ns, events = self._until.at_ns(exchange), []
-            async for event in self._log.events(exchange.session_id, exchange.exchange_id, kinds=REQUEST_KINDS):
+            async for event in self._log.events(
+                exchange.session_id, exchange.exchange_id, kinds=REQUEST_KINDS
+            ):
                 if at_ns is None or event.t_ns <= at_ns:
                     events.append(event)
             self._requests[exchange.exchange_id] = requested(exchange, events)
@@ -363,7 +417,9 @@ _NO_ROWS: Rows = {projection.name: [] for projection in PROJECTIONS}
 
 
 def requested(exchange: Exchange, events: Iterable[Event]) -> Rows:
-    """Return the projections of an exchange of which only the request is known; empty ones if it cannot be folded."""
+    """Return the projections of an exchange of which only the request is known; empty ones if it
+    cannot be folded.
+    """
     folding = Folding(exchange)
     try:
         folding.apply_all(events)
@@ -373,7 +429,11 @@ def requested(exchange: Exchange, events: Iterable[Event]) -> Rows:
 
 
 def _shown(
-    number: int, exchange: Exchange, folds: _Folds, results: Results, costs: Mapping[str, ExchangeCost]
+    number: int,
+    exchange: Exchange,
+    folds: _Folds,
+    results: Results,
+    costs: Mapping[str, ExchangeCost],
 ) -> ExchangeState | UnfoldableExchange:
     rows = folds.rows.get(exchange.exchange_id)
     if rows is None:
@@ -397,8 +457,12 @@ def _shown(
     )
 
 
-def superseded_by(row: ExchangeRow, others: Iterable[FoldedExchange]) -> tuple[int, Exchange] | None:
-    """Return the exchange that has most of a response, if that is another one (`recorder.projections.exchanges`)."""
+def superseded_by(
+    row: ExchangeRow, others: Iterable[FoldedExchange]
+) -> tuple[int, Exchange] | None:
+    """Return the exchange that has most of a response, if that is another one
+    (`recorder.projections.exchanges`).
+    """
     best = max(others, key=lambda folded: completeness(folded.row), default=None)
     is_better = best is not None and completeness(best.row) > completeness(row)
     return (best.number, best.exchange) if best is not None and is_better else None
@@ -408,8 +472,14 @@ def answer_of(exchange: Exchange, call: ItemRow, result: ResultRow | None) -> Ca
     """Return the result of a call: the provider's own, or the one that the client sent."""
     if call.output is not None:
         ended_ns = call.ended_ns
-        return CallResult(call.output, call.failed, None if ended_ns is None else ended_ns - call.began_ns)
+        return CallResult(
+            call.output, call.failed, None if ended_ns is None else ended_ns - call.began_ns
+        )
     if result is None:
         return None
-    took_ns = None if call.ended_ns is None else result.started_ns - (exchange.started_ns + call.ended_ns)
-    return CallResult(result.output, result.failed, None if took_ns is None or took_ns < 0 else took_ns)
+    took_ns = (
+        None if call.ended_ns is None else result.started_ns - (exchange.started_ns + call.ended_ns)
+    )
+    return CallResult(
+        result.output, result.failed, None if took_ns is None or took_ns < 0 else took_ns
+    )

@@ -1,8 +1,9 @@
-"""The sums of `recorder usage`: tokens by hour, model, client, tool, outcome, … (`By`), or by several of them.
+"""The sums of `recorder usage`: tokens by hour, model, client, tool, outcome, … (`By`), or by
+several of them.
 
-SQL sums the rows of one key. Days are added up to weeks and months here: no two engines count those in the same way.
-Hours and days are those of UTC. Numbers and shares are those of the views `usage_by_day` and `usage_by_model`
-(`SHARES`).
+SQL sums the rows of one key. Days are added up to weeks and months here: no two engines count those
+in the same way. Hours and days are those of UTC. Numbers and shares are those of the views
+`usage_by_day` and `usage_by_model` (`SHARES`).
 """
 
 from __future__ import annotations
@@ -19,7 +20,15 @@ from sqlalchemy import TextClause, bindparam, text
 
 from recorder.model.facts import Usage
 from recorder.projections.rows import SHARES, TABLES
-from recorder.projections.views.parts import COUNTED, DAILY_KEYS, DAILY_SUMS, REQUESTED, Either, same_exchange, written
+from recorder.projections.views.parts import (
+    COUNTED,
+    DAILY_KEYS,
+    DAILY_SUMS,
+    REQUESTED,
+    Either,
+    same_exchange,
+    written,
+)
 from recorder.store.queries.reader import LogReader
 from recorder.store.schema import ID
 from recorder.store.sql import struct_of
@@ -62,7 +71,8 @@ COSTS = ("cost_usd", "reported_cost_usd", "priced", "partial")
 """The columns of `recorder usage --cost`."""
 
 _BILLION = 10**9
-_EXACT = Context(prec=64)  # of reported costs: nine digits before the point, 30 after it, any number of exchanges
+# of reported costs: nine digits before the point, 30 after it, any number of exchanges
+_EXACT = Context(prec=64)
 
 
 class Tally(msgspec.Struct, frozen=True):
@@ -159,9 +169,14 @@ class Summed(msgspec.Struct, frozen=True):
     def statement(self, sql: str) -> TextClause:
         """Return the statement that has such conditions."""
         statement = text(sql)
-        for name, ids in (("session_ids", self.without or None), ("exchange_ids", self.exchange_ids)):
+        for name, ids in (
+            ("session_ids", self.without or None),
+            ("exchange_ids", self.exchange_ids),
+        ):
             if ids is not None:
-                statement = statement.bindparams(bindparam(name, list(ids), type_=ID, expanding=True))
+                statement = statement.bindparams(
+                    bindparam(name, list(ids), type_=ID, expanding=True)
+                )
         return statement
 
 
@@ -203,7 +218,9 @@ async def usage(log: LogReader, by: Sequence[By], summed: Summed = EVERYTHING) -
 async def usage_costs(
     log: LogReader, by: Sequence[By], summed: Summed = EVERYTHING
 ) -> tuple[dict[tuple[Any, ...], CostTally], list[Unpriced]]:
-    """Return the costs of ended exchanges by the same keys, and the models of them that have no price."""
+    """Return the costs of ended exchanges by the same keys, and the models of them that have no
+    price.
+    """
     costs: defaultdict[tuple[Any, ...], list[CostTally]] = defaultdict(list)
     unpriced: defaultdict[tuple[str, str, str], list[Unpriced]] = defaultdict(list)
 
@@ -239,7 +256,9 @@ def _cost_of(row: Any) -> CostTally:
 
 
 def _key(by: Sequence[By], columns: Mapping[Any, Any]) -> tuple[Any, ...]:
-    """Return the key of a row, with names of hours, days, weeks and months in place of their numbers."""
+    """Return the key of a row, with names of hours, days, weeks and months in place of their
+    numbers.
+    """
     key = []
     for number, name in enumerate(keys(by)):
         value = columns[f"key_{number}"]
@@ -255,7 +274,10 @@ def _date(name: str, number: int) -> str:
 
 
 def _added_up(by: Sequence[By], parts: Iterable[Tally]) -> list[Tally]:
-    """Return one sum for each key: times in their order, other keys by most used. No exchange is in two parts."""
+    """Return one sum for each key: times in their order, other keys by most used.
+
+    No exchange is in two parts.
+    """
     of_keys: defaultdict[tuple[Any, ...], list[Tally]] = defaultdict(list)
     for part in parts:
         of_keys[part.key].append(part)
@@ -325,21 +347,31 @@ _USAGE, _COSTS = "counted", "costs"
 
 
 def _sums_by(by: Sequence[By], summed: Summed, engine: str) -> TextClause:
-    """Return the statement for the sums by key, for an engine (`engine_name`); times are grouped by hour or day."""
+    """Return the statement for the sums by key, for an engine (`engine_name`); times are grouped by
+    hour or day.
+    """
     named = zip(_SUMS, DAILY_SUMS.values(), strict=True)
     sums = [f"{value} AS {name}" for name, value in named]
     rows = written(COUNTED, engine)
     if _IN_INDEX.issuperset(by):
         return _of_days(by, summed, rows, sums, engine)
     counts = [f"sum(called.{name}) AS {name}" for name in _CALLS]
-    return _grouped(by, summed, _USAGE, rows, [*counts, *sums] if "tool" in by else sums, engine=engine)
+    return _grouped(
+        by, summed, _USAGE, rows, [*counts, *sums] if "tool" in by else sums, engine=engine
+    )
 
 
-def _of_days(by: Sequence[By], summed: Summed, rows: str, sums: Sequence[str], engine: str) -> TextClause:
-    """Return the statement for sums of the sums of each day, model, client and outcome: an index has those in order."""
+def _of_days(
+    by: Sequence[By], summed: Summed, rows: str, sums: Sequence[str], engine: str
+) -> TextClause:
+    """Return the statement for sums of the sums of each day, model, client and outcome: an index
+    has those in order.
+    """
     values = {name: written(value, engine) for name, value in DAILY_KEYS.items()}
     columns = ", ".join([*(f"{value} AS {name}" for name, value in values.items()), *sums])
-    daily = f"SELECT {columns} FROM {rows} {summed.where(_USAGE)} GROUP BY {', '.join(values.values())}"
+    daily = (
+        f"SELECT {columns} FROM {rows} {summed.where(_USAGE)} GROUP BY {', '.join(values.values())}"
+    )
     days = dict.fromkeys(_DATES, "days")
     keys = [days.get(name, name) for name in by]
     totals = [f"sum({name}) AS {name}" for name in _SUMS]
@@ -348,8 +380,8 @@ def _of_days(by: Sequence[By], summed: Summed, rows: str, sums: Sequence[str], e
 
 
 def _costs_by(by: Sequence[By], summed: Summed, engine: str) -> TextClause:
-    """Return the statement for the costs by the keys of `_sums_by`, and by reported costs: those are decimal texts,
-    which no two engines add up in the same way.
+    """Return the statement for the costs by the keys of `_sums_by`, and by reported costs: those
+    are decimal texts, which no two engines add up in the same way.
     """
     sums = [
         "count(costs.reported_cost_usd) AS reports",
@@ -371,14 +403,22 @@ WHERE reason IN ('subscription', 'provider', 'model', 'counts') GROUP BY provide
 
 
 def _grouped(
-    by: Sequence[By], summed: Summed, source: str, rows: str, sums: Sequence[str], *more_keys: str, engine: str
+    by: Sequence[By],
+    summed: Summed,
+    source: str,
+    rows: str,
+    sums: Sequence[str],
+    *more_keys: str,
+    engine: str,
 ) -> TextClause:
-    """Return the statement for sums of rows, which have a name as a source; by tool, an exchange counts once for each
-    tool that it called.
+    """Return the statement for sums of rows, which have a name as a source; by tool, an exchange
+    counts once for each tool that it called.
     """
     joined, where, once = rows, summed.where(source), source
     if "tool" in by:
-        joined = f"{_called(summed)} AS called LEFT JOIN {rows} ON {same_exchange(source, 'called')}"
+        joined = (
+            f"{_called(summed)} AS called LEFT JOIN {rows} ON {same_exchange(source, 'called')}"
+        )
         where, once = "", "called"
     ended = _of_ended(by, source, once)
     if ended:
@@ -389,7 +429,9 @@ def _grouped(
         joined += f" LEFT JOIN ({REQUESTED}) AS requested ON {same_exchange('requested', once)}"
     columns = _columns(by, source, ended)
     # The name of a session is looked up once for each.
-    grouping = [column for name, column in zip(keys(by), columns, strict=True) if name != "session_name"]
+    grouping = [
+        column for name, column in zip(keys(by), columns, strict=True) if name != "session_name"
+    ]
     selected = ", ".join([*_numbered(columns), *sums])
     grouped = ", ".join([*grouping, *more_keys])
     return summed.statement(f"SELECT {selected} FROM {joined} {where} GROUP BY {grouped}")
@@ -405,7 +447,9 @@ FROM tool_calls AS t {began} GROUP BY t.session_id, t.exchange_id, coalesce(t.na
 
 
 def _of_ended(by: Sequence[By], source: str, once: str) -> dict[str, str]:
-    """Return the columns of the key that are in the rows of ended exchanges; those of tokens have the outcome, too."""
+    """Return the columns of the key that are in the rows of ended exchanges; those of tokens have
+    the outcome, too.
+    """
     columns = {name: column for name, column in _OF_ENDED.items() if name in by}
     if (source, once) == (_USAGE, _USAGE):
         columns.pop("outcome", None)

@@ -65,4 +65,6 @@ def require(url: URL) -> None:
 
 def is_same(url: URL, other: URL) -> bool:
     paths = path(url), path(other)
-    return paths[0] == paths[1] or (all(each.exists() for each in paths) and paths[0].samefile(paths[1]))
+    return paths[0] == paths[1] or (
+        all(each.exists() for each in paths) and paths[0].samefile(paths[1])
+    )

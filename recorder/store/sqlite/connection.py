@@ -1,12 +1,15 @@
-"""Connections to a database file: how they are opened and locked, and the meaning of SQLite's errors.
+"""Connections to a database file: how they are opened and locked, and the meaning of SQLite's
+errors.
 
 Rules of this file:
 
 * It knows SQLite, and of the log only by which id its file is known.
-* A pragma is set before the first transaction, read back, and the connection refused if SQLite did not take it.
-* The file is never opened but by SQLite: closing any other descriptor of it would drop the locks that SQLite holds.
-* A process that writes or checkpoints holds the lock of `write_lock`. Two connections never do so at once, which also
-  keeps clear of the WAL-reset bug of SQLite before 3.51.3.
+* A pragma is set before the first transaction, read back, and the connection refused if SQLite did
+  not take it.
+* The file is never opened but by SQLite: closing any other descriptor of it would drop the locks
+  that SQLite holds.
+* A process that writes or checkpoints holds the lock of `write_lock`. Two connections never do so
+  at once, which also keeps clear of the WAL-reset bug of SQLite before 3.51.3.
 """
 
 from __future__ import annotations
@@ -38,7 +41,8 @@ TASK_POLL_S = 0.05  # a task takes seconds
 Recipe = Mapping[str, str | int]
 
 MIGRATION: Recipe = {
-    "synchronous": 2,  # FULL: in group commits as fast as NORMAL, which loses what was acknowledged in a power cut
+    # FULL: in group commits as fast as NORMAL, which loses what was acknowledged in a power cut
+    "synchronous": 2,
     "fullfsync": 1,  # without it, macOS does not wait for the disk
     "checkpoint_fullfsync": 1,
     "foreign_keys": 1,
@@ -57,7 +61,10 @@ READER: Recipe = {"query_only": 1, "trusted_schema": 0, "cell_size_check": 1, "m
 
 
 def writer_engine(path: Path, recipe: Recipe, busy_timeout_s: float) -> Engine:
-    """Return an engine that writes. Every transaction takes the write lock of SQLite at its beginning."""
+    """Return an engine that writes.
+
+    Every transaction takes the write lock of SQLite at its beginning.
+    """
     engine = create_engine(URL.create("sqlite", database=str(path)), poolclass=NullPool)
     prepare(engine, {**recipe, "busy_timeout": round(busy_timeout_s * 1000)}, "BEGIN IMMEDIATE")
     return engine
@@ -67,10 +74,11 @@ def writer_engine(path: Path, recipe: Recipe, busy_timeout_s: float) -> Engine:
 def open_reader(
     path: Path, timeout_s: float = BUSY_TIMEOUT_S, options: str | None = None
 ) -> Iterator[sqlite3.Connection]:
-    """Open a connection of the driver that only reads, for one thread; it begins its transactions itself.
+    """Open a connection of the driver that only reads, for one thread; it begins its transactions
+    itself.
 
-    What is wrong with the text of a damaged file is read as it is, in place of an error. `timeout_s` is how long it
-    waits for a lock. `options` are other ones than those of `reading`.
+    What is wrong with the text of a damaged file is read as it is, in place of an error.
+    `timeout_s` is how long it waits for a lock. `options` are other ones than those of `reading`.
     """
     with translated(path):
         uri = f"{file_uri(path)}?{options or urlencode(reading(path))}"
@@ -83,10 +91,13 @@ def open_reader(
 
 
 def reading(path: Path) -> Mapping[str, str]:
-    """Return how SQLite opens a file to read it. With `immutable` it makes no side files and sees no WAL.
+    """Return how SQLite opens a file to read it.
 
-    Elsewhere it makes an index of the WAL, which a read-only mount does not let it. A file there without a WAL is
-    whole, and nobody has it open: whoever writes, on the other side of the mount, has made that index.
+    With `immutable` it makes no side files and sees no WAL.
+
+    Elsewhere it makes an index of the WAL, which a read-only mount does not let it. A file there
+    without a WAL is whole, and nobody has it open: whoever writes, on the other side of the mount,
+    has made that index.
     """
     wal, index = Path(f"{path}-wal"), Path(f"{path}-shm")
     try:
@@ -108,18 +119,24 @@ def file_uri(path: Path) -> str:
 
 
 def journal_path(path: Path) -> Path:
-    """Return the file in which SQLite has what an unfinished commit replaced, while a file is not in WAL mode."""
+    """Return the file in which SQLite has what an unfinished commit replaced, while a file is not
+    in WAL mode.
+    """
     return Path(f"{path}-journal")
 
 
 def prepare(engine: Engine, recipe: Recipe, begin: str) -> None:
-    """Have each connection of an engine take its pragmas, and begin each transaction with a statement."""
+    """Have each connection of an engine take its pragmas, and begin each transaction with a
+    statement.
+    """
 
     @event.listens_for(engine, "connect")
     def connect(connection: Any, _record: object) -> None:
         try:
-            connection.isolation_level = None  # else the driver begins transactions, late and only for some statements
-            getattr(connection, "driver_connection", connection).text_factory = _text  # the first is of an event loop
+            # else the driver begins transactions, late and only for some statements
+            connection.isolation_level = None
+            # the first is of an event loop
+            getattr(connection, "driver_connection", connection).text_factory = _text
             apply(connection, recipe)
         except BaseException:
             connection.close()
@@ -138,10 +155,14 @@ def apply(connection: Any, recipe: Recipe) -> None:
             cursor.execute(f"PRAGMA {pragma}")
             row = cursor.fetchone()
             if row is None or row[0] != value:
-                raise StoreError(f"This SQLite does not take PRAGMA {pragma} = {value}; it says {row and row[0]!r}.")
+                raise StoreError(
+                    f"This SQLite does not take PRAGMA {pragma} = {value}; it says {row and row[0]!r}."
+                )
 
 
-def rows(connection: sqlite3.Connection, statement: Statement, values: Any) -> Generator[Sequence[Any]]:
+def rows(
+    connection: sqlite3.Connection, statement: Statement, values: Any
+) -> Generator[Sequence[Any]]:
     """Yield the rows of a statement as they are read."""
     with closing(connection.execute(statement.text(ENGINE), values)) as cursor:
         yield from cursor
@@ -150,7 +171,8 @@ def rows(connection: sqlite3.Connection, statement: Statement, values: Any) -> G
 def run_all(connection: sqlite3.Connection, steps: Sequence[Step]) -> list[list[Any]]:
     """Run statements one after another, and return the rows of each.
 
-    The many rows of one are given by position: by name, the driver takes five times as long to bind them.
+    The many rows of one are given by position: by name, the driver takes five times as long to bind
+    them.
     """
     found: list[list[Any]] = []
     for statement, values in steps:
@@ -167,7 +189,10 @@ _text = partial(str, encoding="utf-8", errors="replace")
 
 
 def create_file(path: Path) -> None:
-    """Create a file if there is none: 0600, its directories 0700. SQLite gives its side files the same mode."""
+    """Create a file if there is none: 0600, its directories 0700.
+
+    SQLite gives its side files the same mode.
+    """
     try:
         for directory in reversed(path.parents):
             if not directory.exists():
@@ -175,7 +200,9 @@ def create_file(path: Path) -> None:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
     except FileExistsError:
         if path.is_dir():
-            raise StoreError(f"{path} is a directory: the database needs the path of a file.") from None
+            raise StoreError(
+                f"{path} is a directory: the database needs the path of a file."
+            ) from None
     except OSError as error:
         raise StoreError(f"The database {path} cannot be created: {error.strerror}.") from error
 
@@ -193,7 +220,10 @@ def write_lock(path: Path, timeout_s: float) -> Iterator[None]:
 
 @contextmanager
 def task_lock(path: Path, task: str, timeout_s: float, refusal: str) -> Iterator[None]:
-    """Hold the lock of a task on the database at `path`, among all processes of recorder. Its file goes at the end."""
+    """Hold the lock of a task on the database at `path`, among all processes of recorder.
+
+    Its file goes at the end.
+    """
     lock = Path(f"{path}.{task}.lock")
     with _locked(path, lock, timeout_s, refusal, TASK_POLL_S):
         try:
@@ -203,7 +233,9 @@ def task_lock(path: Path, task: str, timeout_s: float, refusal: str) -> Iterator
 
 
 @contextmanager
-def _locked(path: Path, lock: Path, timeout_s: float, refusal: str, poll_s: float = LOCK_POLL_S) -> Iterator[None]:
+def _locked(
+    path: Path, lock: Path, timeout_s: float, refusal: str, poll_s: float = LOCK_POLL_S
+) -> Iterator[None]:
     deadline = time.monotonic() + timeout_s
     while (fd := _try_lock(path, lock)) is None:
         if time.monotonic() >= deadline:
@@ -220,11 +252,14 @@ def _try_lock(path: Path, lock: Path) -> int | None:
     try:
         fd = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     except OSError as error:
-        raise StoreError(f"The database {path} cannot be written: {lock}: {error.strerror}.") from error
+        raise StoreError(
+            f"The database {path} cannot be written: {lock}: {error.strerror}."
+        ) from error
     is_held = False
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        is_held = os.path.samestat(os.fstat(fd), os.stat(lock))  # the process that had it may have deleted the file
+        # the process that had it may have deleted the file
+        is_held = os.path.samestat(os.fstat(fd), os.stat(lock))
     except (BlockingIOError, FileNotFoundError):
         pass
     finally:
@@ -236,24 +271,36 @@ def _try_lock(path: Path, lock: Path) -> int | None:
 def application_id(path: Path) -> int:
     """Return the application id in the header of a file. Touches nothing: no lock, no side files.
 
-    Without its WAL a file may be half of a checkpoint, and smaller than the size in its header: only the header counts
-    here.
+    Without its WAL a file may be half of a checkpoint, and smaller than the size in its header:
+    only the header counts here.
     """
-    with translated(path), closing(sqlite3.connect(f"{file_uri(path)}?mode=ro&immutable=1", uri=True)) as connection:
+    with (
+        translated(path),
+        closing(sqlite3.connect(f"{file_uri(path)}?mode=ro&immutable=1", uri=True)) as connection,
+    ):
         connection.execute("PRAGMA writable_schema = ON")  # else the size is looked at too
         value: int = connection.execute("PRAGMA application_id").fetchone()[0]
         return value
 
 
 def roll_back(path: Path) -> None:
-    """Undo what a process left that died in the middle of a commit, before the file was in WAL mode."""
+    """Undo what a process left that died in the middle of a commit, before the file was in WAL
+    mode.
+    """
     if journal_path(path).exists():
-        with translated(path), closing(sqlite3.connect(f"{file_uri(path)}?mode=rw", uri=True)) as connection:
-            connection.execute("SELECT count(*) FROM sqlite_master").fetchone()  # only now is the file read at all
+        with (
+            translated(path),
+            closing(sqlite3.connect(f"{file_uri(path)}?mode=rw", uri=True)) as connection,
+        ):
+            # only now is the file read at all
+            connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
 
 
 def is_empty(path: Path) -> bool:
-    """Return whether a file is still to become a database. Raise `StoreError` if it is a file of another program."""
+    """Return whether a file is still to become a database.
+
+    Raise `StoreError` if it is a file of another program.
+    """
     roll_back(path)
     if path.stat().st_size == 0:
         return True
@@ -263,19 +310,41 @@ def is_empty(path: Path) -> bool:
 
 
 _MEANING: Mapping[int, tuple[type[StoreError], str]] = {
-    sqlite3.SQLITE_BUSY: (StoreBusyError, "The database {path} is locked by another program; try again later."),
-    sqlite3.SQLITE_LOCKED: (StoreBusyError, "The database {path} is locked by another program; try again later."),
-    sqlite3.SQLITE_FULL: (StoreBusyError, "There is no room for the database {path}: free some disk space."),
+    sqlite3.SQLITE_BUSY: (
+        StoreBusyError,
+        "The database {path} is locked by another program; try again later.",
+    ),
+    sqlite3.SQLITE_LOCKED: (
+        StoreBusyError,
+        "The database {path} is locked by another program; try again later.",
+    ),
+    sqlite3.SQLITE_FULL: (
+        StoreBusyError,
+        "There is no room for the database {path}: free some disk space.",
+    ),
     sqlite3.SQLITE_CONSTRAINT: (StoreConflictError, "The database {path} refused a row: {error}."),
-    sqlite3.SQLITE_READONLY: (StoreError, "The database {path} cannot be written: check its permissions."),
-    sqlite3.SQLITE_PERM: (StoreError, "The database {path} cannot be written: check its permissions."),
-    sqlite3.SQLITE_CANTOPEN: (StoreError, "The database {path} cannot be opened: check that path and its permissions."),
+    sqlite3.SQLITE_READONLY: (
+        StoreError,
+        "The database {path} cannot be written: check its permissions.",
+    ),
+    sqlite3.SQLITE_PERM: (
+        StoreError,
+        "The database {path} cannot be written: check its permissions.",
+    ),
+    sqlite3.SQLITE_CANTOPEN: (
+        StoreError,
+        "The database {path} cannot be opened: check that path and its permissions.",
+    ),
     sqlite3.SQLITE_NOTADB: (StoreError, "{path} is not a database file; give another path."),
-    sqlite3.SQLITE_CORRUPT: (StoreError, "The database {path} is damaged ({error}): restore a backup."),
+    sqlite3.SQLITE_CORRUPT: (
+        StoreError,
+        "The database {path} is damaged ({error}): restore a backup.",
+    ),
     sqlite3.SQLITE_IOERR: (StoreError, "The disk failed under the database {path}: {error}."),
 }
 
-_QUOTING = (b"malformed database schema", b"no such ", b"near ", b"error in ")  # what SQLite quotes the schema in
+# what SQLite quotes the schema in
+_QUOTING = (b"malformed database schema", b"no such ", b"near ", b"error in ")
 
 
 @contextmanager
@@ -293,11 +362,15 @@ def translated(path: Path) -> Iterator[None]:
         if not error.object.startswith(_QUOTING):
             raise
         sentence = _MEANING[sqlite3.SQLITE_CORRUPT][1]
-        raise StoreError(sentence.format(path=path, error=error.object.decode("utf-8", "replace"))) from error
+        raise StoreError(
+            sentence.format(path=path, error=error.object.decode("utf-8", "replace"))
+        ) from error
 
 
 def meaning(error: BaseException | None, path: Path) -> StoreError:
     """Return the error of recorder for an error of the driver about the database at `path`."""
     code = getattr(error, "sqlite_errorcode", None)
-    kind, sentence = _MEANING.get((code or 0) & 0xFF, (StoreError, "The database {path} failed: {error}."))
+    kind, sentence = _MEANING.get(
+        (code or 0) & 0xFF, (StoreError, "The database {path} failed: {error}.")
+    )
     return kind(sentence.format(path=path, error=error))

@@ -1,13 +1,15 @@
-"""SQL of the user's own, on a connection that can do nothing but read: a `recorder.store.engine.Querying`.
+"""SQL of the user's own, on a connection that can do nothing but read: a
+`recorder.store.engine.Querying`.
 
 Rules of this file:
 
-* What a statement may do is a list of four things; whatever is not on it is refused before it runs. A connection that
-  is merely opened for reading would still write: `ATTACH` and `VACUUM INTO` make files, `PRAGMA` undoes pragmas.
+* What a statement may do is a list of four things; whatever is not on it is refused before it runs.
+  A connection that is merely opened for reading would still write: `ATTACH` and `VACUUM INTO` make
+  files, `PRAGMA` undoes pragmas.
 * One call, one statement. Its rows are read as they are wanted, however many there are.
-* A statement that gives no row in time is interrupted, and so is one that somebody stops: between two steps of SQLite's
-  machine. One step may take hours, so what somebody typed runs in a process of its own
-  (`recorder.store.queries.query_process`).
+* A statement that gives no row in time is interrupted, and so is one that somebody stops: between
+  two steps of SQLite's machine. One step may take hours, so what somebody typed runs in a process
+  of its own (`recorder.store.queries.query_process`).
 """
 
 from __future__ import annotations
@@ -27,22 +29,35 @@ from recorder.store.sqlite import address
 from recorder.store.sqlite.connection import translated
 from recorder.store.sqlite.schema import open_log
 
-VALUE_BYTES = 256 * 2**20  # of a value that a statement makes: SQLite's own limit is 1 GB, of which it makes copies
+# of a value that a statement makes: SQLite's own limit is 1 GB, of which it makes copies
+VALUE_BYTES = 256 * 2**20
 
-_ALLOWED = {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE}
-# What SQLite itself does when `json_each` or the full-text table is first named. It changes nothing: an `UPDATE` of the
-# schema that a user writes is refused all the same, and the two locks after this one would refuse it too.
+_ALLOWED = {
+    sqlite3.SQLITE_SELECT,
+    sqlite3.SQLITE_READ,
+    sqlite3.SQLITE_FUNCTION,
+    sqlite3.SQLITE_RECURSIVE,
+}
+# What SQLite itself does when `json_each` or the full-text table is first named. It changes
+# nothing: an `UPDATE` of the schema that a user writes is refused all the same, and the two locks
+# after this one would refuse it too.
 _OF_VIRTUAL_TABLES = {
-    *((sqlite3.SQLITE_UPDATE, "sqlite_master", column) for column in ("type", "name", "tbl_name", "rootpage", "sql")),
+    *(
+        (sqlite3.SQLITE_UPDATE, "sqlite_master", column)
+        for column in ("type", "name", "tbl_name", "rootpage", "sql")
+    ),
     (sqlite3.SQLITE_PRAGMA, "data_version", None),
 }
 _REFUSED_FUNCTIONS = {"load_extension", "fts3_tokenizer"}
-_REFUSED_TABLES = {"sqlite_dbpage"}  # the pages of the file as they are, where SQLite was built with it: nobody's rows
+# the pages of the file as they are, where SQLite was built with it: nobody's rows
+_REFUSED_TABLES = {"sqlite_dbpage"}
 _READS = {"SELECT", "WITH", "VALUES", "EXPLAIN"}
 
 
 class SqliteQuery(WatchedQuery):
-    """A `recorder.store.queries.query.Query` of a database file; `with SqliteQuery.open(url) as query:`."""
+    """A `recorder.store.queries.query.Query` of a database file;
+    `with SqliteQuery.open(url) as query:`.
+    """
 
     def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
         super().__init__()
@@ -52,7 +67,9 @@ class SqliteQuery(WatchedQuery):
     @classmethod
     @contextmanager
     def open(cls, url: URL) -> Iterator[SqliteQuery]:
-        """Raise `NotFoundError` if there is no such file, `StoreError` if it is not a log that can be read here."""
+        """Raise `NotFoundError` if there is no such file, `StoreError` if it is not a log that can
+        be read here.
+        """
         address.require(url)
         with open_log(address.path(url)) as connection:
             connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, VALUE_BYTES)
@@ -89,8 +106,11 @@ class SqliteQuery(WatchedQuery):
         try:
             with self._in_time(timeout_s):
                 yield
-        except UnicodeDecodeError as error:  # the driver takes what SQLite says for UTF-8, but it may quote any bytes
-            raise RecorderError(f"{error.object.decode('utf-8', 'replace').rstrip('.')}.") from error
+        except UnicodeDecodeError as error:
+            # the driver takes what SQLite says for UTF-8, but it may quote any bytes
+            raise RecorderError(
+                f"{error.object.decode('utf-8', 'replace').rstrip('.')}."
+            ) from error
         except (sqlite3.Error, sqlite3.Warning, ValueError, OverflowError) as error:
             code = getattr(error, "sqlite_errorcode", None)
             if code == sqlite3.SQLITE_INTERRUPT:
@@ -108,13 +128,20 @@ def duckdb_source(url: URL) -> DuckdbSource:
     return DuckdbSource(("sqlite-scanner",), "sqlite", str(address.path(url)))
 
 
-_OF_THE_STATEMENT = {None, sqlite3.SQLITE_ERROR, sqlite3.SQLITE_AUTH, sqlite3.SQLITE_TOOBIG, sqlite3.SQLITE_MISMATCH}
+_OF_THE_STATEMENT = {
+    None,
+    sqlite3.SQLITE_ERROR,
+    sqlite3.SQLITE_AUTH,
+    sqlite3.SQLITE_TOOBIG,
+    sqlite3.SQLITE_MISMATCH,
+}
 
 
 def _explanation(sql: str, error: BaseException, code: int | None) -> str:
     verb = first_word(sql)
     text = str(error).rstrip(".")
-    if code == sqlite3.SQLITE_AUTH or "not authorized" in text or "cannot modify" in text:  # of a view
+    # of a view
+    if code == sqlite3.SQLITE_AUTH or "not authorized" in text or "cannot modify" in text:
         return f"`recorder query` only reads: {text if verb in _READS else f'{verb} is refused'}."
     if text.startswith("no such table"):
         return f"{text}; `recorder query --list` names the views."
@@ -125,7 +152,9 @@ def _explanation(sql: str, error: BaseException, code: int | None) -> str:
     return f"{text}."
 
 
-def _authorize(action: int, first: str | None, second: str | None, _database: str | None, _within: str | None) -> int:
+def _authorize(
+    action: int, first: str | None, second: str | None, _database: str | None, _within: str | None
+) -> int:
     if action == sqlite3.SQLITE_FUNCTION:
         return sqlite3.SQLITE_DENY if second in _REFUSED_FUNCTIONS else sqlite3.SQLITE_OK
     if action == sqlite3.SQLITE_READ and first in _REFUSED_TABLES:

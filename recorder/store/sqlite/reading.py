@@ -1,10 +1,11 @@
-"""The connections to a database file that only read, for an event loop: a `recorder.store.engine.Reading`.
+"""The connections to a database file that only read, for an event loop: a
+`recorder.store.engine.Reading`.
 
 Rules of this file:
 
 * Only what reads imports it: a start of what writes does without.
-* The statement of a task that is cancelled is ended. SQLAlchemy then closes its connection, but would wait for a
-  statement that nobody wants any more.
+* The statement of a task that is cancelled is ended. SQLAlchemy then closes its connection, but
+  would wait for a statement that nobody wants any more.
 """
 
 from __future__ import annotations
@@ -29,7 +30,9 @@ AGAIN_S = 0.1  # a statement that had not begun when it was to end is ended then
 
 def reader(url: URL) -> AsyncEngine:
     path = address.path(url)
-    of_driver = URL.create("sqlite+aiosqlite", database=file_uri(path), query={**reading(path), "uri": "true"})
+    of_driver = URL.create(
+        "sqlite+aiosqlite", database=file_uri(path), query={**reading(path), "uri": "true"}
+    )
     engine = create_async_engine(of_driver, pool_size=READERS, max_overflow=0, pool_timeout=None)
     prepare(engine.sync_engine, {**READER, "busy_timeout": round(BUSY_TIMEOUT_S * 1000)}, "BEGIN")
 
@@ -53,7 +56,8 @@ async def revision(url: URL, fetch: Fetch) -> str | None:
 
 
 async def _end_statement(connection: aiosqlite.Connection) -> None:
-    """End what the thread of a connection does, however often the task is cancelled that waits for it.
+    """End what the thread of a connection does, however often the task is cancelled that waits for
+    it.
 
     A statement that has not begun is not ended by an interrupt, so there may be more of them.
     """
@@ -65,8 +69,8 @@ async def _end_statement(connection: aiosqlite.Connection) -> None:
         except (TimeoutError, asyncio.CancelledError):
             continue
         except sqlite3.OperationalError as error:
-            # Beside an open cursor the interrupt is for the rollback too. The thread has got to it, so nothing else
-            # runs, and the connection is closed next.
+            # Beside an open cursor the interrupt is for the rollback too. The thread has got to it,
+            # so nothing else runs, and the connection is closed next.
             if error.sqlite_errorcode == sqlite3.SQLITE_INTERRUPT:
                 return None
             raise

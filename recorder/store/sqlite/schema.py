@@ -1,14 +1,16 @@
-"""The schema of a log in a file: a `recorder.store.engine.Schema`. It has the full-text indexes, views and triggers
-besides the tables, as they are declared and as a file has them, whose file it is, and the upgrade to the newest.
+"""The schema of a log in a file: a `recorder.store.engine.Schema`. It has the full-text indexes,
+views and triggers besides the tables, as they are declared and as a file has them, whose file it
+is, and the upgrade to the newest.
 
 Rules of this file:
 
-* A full-text index is an FTS5 table without a content of its own, over the rowids of a projection. It has a row if its
-  table of sizes has one: FTS5 itself would take a row twice, and forget words that it never had.
-* The triggers prove the rules of the writer: rows are added to the log, in order, and nothing else. A tombstone is the
-  permit to delete its session, and nothing of that session is taken any more.
-* The application id enters the file with the first schema, before WAL mode does. So it is always in the file's header,
-  and the header alone shows which program the file belongs to.
+* A full-text index is an FTS5 table without a content of its own, over the rowids of a projection.
+  It has a row if its table of sizes has one: FTS5 itself would take a row twice, and forget words
+  that it never had.
+* The triggers prove the rules of the writer: rows are added to the log, in order, and nothing else.
+  A tombstone is the permit to delete its session, and nothing of that session is taken any more.
+* The application id enters the file with the first schema, before WAL mode does. So it is always in
+  the file's header, and the header alone shows which program the file belongs to.
 * Beside a file of another program nothing is left, not even a lock file.
 """
 
@@ -45,7 +47,14 @@ from recorder.store.schema import (
     tables_of,
     tombstones,
 )
-from recorder.store.search import INDEXES, OF_EXCHANGE, OF_SESSION, Indexed, SearchIndex, SearchStatements
+from recorder.store.search import (
+    INDEXES,
+    OF_EXCHANGE,
+    OF_SESSION,
+    Indexed,
+    SearchIndex,
+    SearchStatements,
+)
 from recorder.store.sql import dialect
 from recorder.store.sqlite import address
 from recorder.store.sqlite.address import lock_path
@@ -90,13 +99,20 @@ def _sessions(words: str) -> tuple[str, dict[str, str]]:
 
 
 def _quoted(words: str) -> str:
-    """Return the text of a search. Words are quoted, so no operator counts; a star at the end is not."""
+    """Return the text of a search.
+
+    Words are quoted, so no operator counts; a star at the end is not.
+    """
     return " ".join(map(_quoted_word, words.replace("\0", " ").split())) or '""'
 
 
 def _quoted_word(word: str) -> str:
     quoted = word.replace('"', '""')
-    return f'"{quoted.removesuffix("*")}"*' if len(quoted) > 1 and quoted.endswith("*") else f'"{quoted}"'
+    return (
+        f'"{quoted.removesuffix("*")}"*'
+        if len(quoted) > 1 and quoted.endswith("*")
+        else f'"{quoted}"'
+    )
 
 
 def _statements(index: Indexed) -> SearchStatements:
@@ -137,8 +153,11 @@ _GUARDED = (
     Guarded(sessions, ["session_id"], _OF_PURGED("OLD.session_id")),
     Guarded(stored_exchanges, ["session_id", "exchange_id"], _OF_PURGED("OLD.session_id")),
     Guarded(stored_events, ["exchange", "pos"], _OF_PURGED(_SESSION_OF("OLD"))),
-    # A type is not of one session. It goes after a purge when no event has it, which takes a look at all of them.
-    Guarded(event_types, ["type"], "NOT EXISTS (SELECT 1 FROM stored_events WHERE type = OLD.number)"),
+    # A type is not of one session. It goes after a purge when no event has it, which takes a look
+    # at all of them.
+    Guarded(
+        event_types, ["type"], "NOT EXISTS (SELECT 1 FROM stored_events WHERE type = OLD.number)"
+    ),
     Guarded(event_items, ["exchange", "item_id"], _OF_PURGED(_SESSION_OF("OLD"))),
     Guarded(tombstones, ["session_id"]),
 )
@@ -153,7 +172,9 @@ def schema_statements() -> list[str]:
 def recreation() -> list[str]:
     """Return the statements that make views and guards again, whatever a file has in their place."""
     created = [*views(), *triggers()]
-    return [f"DROP {statement.split()[1]} IF EXISTS {statement.split()[2]}" for statement in created] + created
+    return [
+        f"DROP {statement.split()[1]} IF EXISTS {statement.split()[2]}" for statement in created
+    ] + created
 
 
 def views() -> list[str]:
@@ -166,7 +187,9 @@ def triggers() -> list[str]:
     created = []
     for guarded in _GUARDED:
         created += [_no_update(guarded), _no_delete(guarded)]
-        created.append(_events_guard(guarded) if guarded.table is stored_events else _insert_guard(guarded))
+        created.append(
+            _events_guard(guarded) if guarded.table is stored_events else _insert_guard(guarded)
+        )
     return created
 
 
@@ -192,12 +215,12 @@ def _at_key(guarded: Guarded) -> str:
 
 
 def _refuse(guarded: Guarded) -> str:
-    """Return the body of a guard: a row whose key is taken, or that brings a rowid, is skipped if it is identical, else
-    refused. The row of a request body may have been written in another way (`recorder.store.bodies.rows`): then its
-    hash says whether it is.
+    """Return the body of a guard: a row whose key is taken, or that brings a rowid, is skipped if
+    it is identical, else refused. The row of a request body may have been written in another way
+    (`recorder.store.bodies.rows`): then its hash says whether it is.
 
-    A `BEFORE INSERT` guard must do it. `INSERT OR REPLACE` deletes, without a word to the delete trigger, whatever
-    row has the key or the rowid of the new one.
+    A `BEFORE INSERT` guard must do it. `INSERT OR REPLACE` deletes, without a word to the delete
+    trigger, whatever row has the key or the rowid of the new one.
     """
     at_key = _at_key(guarded)
     same = " AND ".join(f"({condition})" for condition in _same(guarded))
@@ -207,7 +230,11 @@ def _refuse(guarded: Guarded) -> str:
 
 def _same(guarded: Guarded) -> Sequence[str]:
     """Return the conditions under which the row at the key of a new one is the same."""
-    columns = [column.name for column in guarded.table.columns if column.name not in ("number", *guarded.key)]
+    columns = [
+        column.name
+        for column in guarded.table.columns
+        if column.name not in ("number", *guarded.key)
+    ]
     if guarded.table is not stored_events:
         return [f"{name} IS NEW.{name}" for name in columns] or ["TRUE"]
     is_shared = f"kind = 'request' AND (SELECT number FROM event_types WHERE type = '{SHARED}') IN (type, NEW.type)"
@@ -220,7 +247,11 @@ def _insert_guard(guarded: Guarded) -> str:
     name = guarded.table.name
     has_session = "session_id" in guarded.key and guarded.table is not tombstones
     is_late = f" OR {_OF_PURGED('NEW.session_id')}" if has_session else ""
-    purged = _abort(PURGED, " FROM tombstones WHERE session_id = NEW.session_id") + " " if has_session else ""
+    purged = (
+        _abort(PURGED, " FROM tombstones WHERE session_id = NEW.session_id") + " "
+        if has_session
+        else ""
+    )
     return (
         f"CREATE TRIGGER {name}_insert BEFORE INSERT ON {name} "
         f"WHEN NEW.rowid >= 0 OR EXISTS (SELECT 1{_at_key(guarded)}){is_late} BEGIN {purged}{_refuse(guarded)} END"
@@ -228,15 +259,19 @@ def _insert_guard(guarded: Guarded) -> str:
 
 
 def _events_guard(guarded: Guarded) -> str:
-    """Return the guard of events: the usual row passes after two seeks, in the primary key and in `events_end`.
+    """Return the guard of events: the usual row passes after two seeks, in the primary key and in
+    `events_end`.
 
-    That is a fifth of the cost of an insert. Only a row that fails there is looked at closely. Of a session that was
-    purged no exchange has a number: the first event of one is refused, and so are those that would follow it.
+    That is a fifth of the cost of an insert. Only a row that fails there is looked at closely. Of a
+    session that was purged no exchange has a number: the first event of one is refused, and so are
+    those that would follow it.
     """
     name = guarded.table.name
     next_pos = f"coalesce((SELECT max(pos) + 1 FROM {name} WHERE exchange = NEW.exchange), 0)"
     ended = f"EXISTS (SELECT 1 FROM {name} WHERE exchange = NEW.exchange AND kind = 'end')"
-    absent = "NEW.pos = 0 AND NOT EXISTS (SELECT 1 FROM stored_exchanges WHERE number = NEW.exchange)"
+    absent = (
+        "NEW.pos = 0 AND NOT EXISTS (SELECT 1 FROM stored_exchanges WHERE number = NEW.exchange)"
+    )
     return (
         f"CREATE TRIGGER {name}_insert BEFORE INSERT ON {name} "
         f"WHEN NEW.rowid >= 0 OR NEW.pos <> {next_pos} OR NEW.kind <> 'note' AND {ended} OR {absent} "
@@ -255,7 +290,9 @@ search: SearchIndex = INDEX
 
 _OBJECTS = """SELECT type, name, tbl_name, sql FROM sqlite_master
 WHERE sql IS NOT NULL AND NOT (type = 'table' AND name GLOB 'sqlite_*')"""
-"""Without the tables of SQLite itself. Nothing else is left out by its name: a trigger may have one that looks so."""
+"""Without the tables of SQLite itself. Nothing else is left out by its name: a trigger may have one
+that looks so.
+"""
 
 
 @contextmanager
@@ -287,8 +324,8 @@ def _named(rows: Iterable[Sequence[Any]]) -> Objects:
 
 
 def _normal(kind: str, sql: str) -> str:
-    """Return a text without what a migration writes in another way: spaces, and where a column that was added stands,
-    which is after the keys of its table.
+    """Return a text without what a migration writes in another way: spaces, and where a column that
+    was added stands, which is after the keys of its table.
     """
     text = re.sub(r"\s*([(),;])\s*", r"\1", re.sub(r"\s+", " ", sql)).strip()
     return ",".join(sorted(filter(None, re.split(r" ?[(),] ?", text)))) if kind == "table" else text
@@ -297,7 +334,10 @@ def _normal(kind: str, sql: str) -> str:
 # -- a file of before the first release
 
 _OUT_OF_THE_WAY = (
-    *(f"DROP INDEX {name}" for name in ("exchanges_exchange_id", "exchanges_resumes", "events_end")),
+    *(
+        f"DROP INDEX {name}"
+        for name in ("exchanges_exchange_id", "exchanges_resumes", "events_end")
+    ),
     *(f"ALTER TABLE {name} RENAME TO old_{name}" for name in ("exchanges", "events")),
 )
 _MOVED = (
@@ -323,9 +363,9 @@ ORDER BY x.number, e.pos
 
 
 def bridge(connection: Connection) -> None:
-    """Move the exchanges and events of a file into the compact tables, unless they are there, by SQLite alone, in the
-    transaction of the upgrade: every column of every row is as before. Projections have got columns since: their tables
-    are made again, and to be rebuilt.
+    """Move the exchanges and events of a file into the compact tables, unless they are there, by
+    SQLite alone, in the transaction of the upgrade: every column of every row is as before.
+    Projections have got columns since: their tables are made again, and to be rebuilt.
     """
     types = dialect(ENGINE)
     is_compact = connection.dialect.has_table(connection, stored_events.name)
@@ -348,10 +388,13 @@ def bridge(connection: Connection) -> None:
         connection.exec_driver_sql(statement)
 
 
-def upgrade(url: URL, busy_timeout_s: float = BUSY_TIMEOUT_S, answer_timeout_s: float = inf) -> None:
+def upgrade(
+    url: URL, busy_timeout_s: float = BUSY_TIMEOUT_S, answer_timeout_s: float = inf
+) -> None:
     path = address.path(url)
     _claim(path)
-    is_new = path.stat().st_size == 0 or journal_path(path).exists()  # as SQLite leaves it until the first commit
+    # as SQLite leaves it until the first commit
+    is_new = path.stat().st_size == 0 or journal_path(path).exists()
     with write_lock(path, max(busy_timeout_s, NEW_LOG_TIMEOUT_S) if is_new else busy_timeout_s):
         revision = current(path, busy_timeout_s)
         if revision == HEAD:
@@ -372,18 +415,27 @@ def migration(url: URL) -> Iterator[Connection]:
 
 
 def current(path: Path, busy_timeout_s: float = BUSY_TIMEOUT_S) -> str | None:
-    """Return the revision of the schema, `None` if the file is empty. Raise `StoreError` if it is not recorder's."""
+    """Return the revision of the schema, `None` if the file is empty.
+
+    Raise `StoreError` if it is not recorder's.
+    """
     if is_empty(path):
         return None
     uri = f"{file_uri(path)}?mode=rw"  # `ro` would leave side files
-    with translated(path), closing(sqlite3.connect(uri, uri=True, timeout=busy_timeout_s)) as connection:
+    with (
+        translated(path),
+        closing(sqlite3.connect(uri, uri=True, timeout=busy_timeout_s)) as connection,
+    ):
         row = connection.execute(READ_REVISION).fetchone()
         return row[0] if row else None
 
 
 @contextmanager
 def open_log(path: Path) -> Iterator[sqlite3.Connection]:
-    """Open a log for reading. Raise `StoreError` unless it is recorder's and has the schema of this program."""
+    """Open a log for reading.
+
+    Raise `StoreError` unless it is recorder's and has the schema of this program.
+    """
     if is_empty(path):
         require_head(path, None)
     with open_reader(path) as connection:
@@ -401,7 +453,8 @@ def _claim(path: Path) -> None:
     try:
         is_empty(path)
     except StoreBusyError:
-        # Another recorder began with this file in this moment: whoever waits for its lock has it when that is done.
+        # Another recorder began with this file in this moment: whoever waits for its lock has it
+        # when that is done.
         if not lock_path(path).exists():
             raise
 

@@ -2,13 +2,15 @@
 
 Rules of this file:
 
-* An event of a real stream has 330 bytes, of which 29 name its type and 53 its item. The row has numbers for both, and
-  one for its exchange in place of two ids of 36 characters, which stood in the row and again in the index.
-* An exchange has a number in its file alone: another file, and a server, give it another or none. Only this folder
-  knows the numbers; everybody else reads the views.
-* A number may be given again when its exchange was purged, so nobody remembers one beyond a transaction.
-* The key of an event is its exchange and its position, in an index of its own: rows of streams that are recorded at
-  once are added at the end of the file one after another, and no page is split.
+* An event of a real stream has 330 bytes, of which 29 name its type and 53 its item. The row has
+  numbers for both, and one for its exchange in place of two ids of 36 characters, which stood in
+  the row and again in the index.
+* An exchange has a number in its file alone: another file, and a server, give it another or none.
+  Only this folder knows the numbers; everybody else reads the views.
+* A number may be given again when its exchange was purged, so nobody remembers one beyond a
+  transaction.
+* The key of an event is its exchange and its position, in an index of its own: rows of streams that
+  are recorded at once are added at the end of the file one after another, and no page is split.
 """
 
 from __future__ import annotations
@@ -92,7 +94,8 @@ TABLES = [
 """All tables of a file but those of the full-text index."""
 
 
-# Not by joins: SQLite leaves one out that a query does not need, but not in a sum, which would look up two names a row.
+# Not by joins: SQLite leaves one out that a query does not need, but not in a sum, which would look
+# up two names a row.
 _NAMES = {
     "type": "(SELECT t.type FROM event_types AS t WHERE t.number = e.type) AS type",
     "item_id": "(SELECT i.item_id FROM event_items AS i WHERE i.number = e.item) AS item_id",

@@ -3,8 +3,9 @@
 Rules of this file:
 
 * A file is opened for reading only; for checks, without a WAL, not even side files are made.
-* A backup reads the database in one transaction, page by page, while recorders continue: the copy is the database as of
-  its beginning, down to the rowids that the full-text index goes by. Writers do not wait, only the store checkpoints.
+* A backup reads the database in one transaction, page by page, while recorders continue: the copy
+  is the database as of its beginning, down to the rowids that the full-text index goes by. Writers
+  do not wait, only the store checkpoints.
 * A copy has its name only when all of it is there, was read back, and is on the disk.
 """
 
@@ -44,15 +45,18 @@ from recorder.store.sqlite import address
 from recorder.store.sqlite.connection import application_id, is_empty, open_reader, translated
 
 STEPS = 10_000  # of SQLite's machine between two looks at the time
-WAL_BYTES = 64 * 2**20  # four times the size at which the store empties it: somebody keeps it from that
-FIXED = ((3, 44, 6), (3, 50, 7), (3, 51, 3))  # the WAL-reset bug, in the releases of a branch and all later ones
+# four times the size at which the store empties it: somebody keeps it from that
+WAL_BYTES = 64 * 2**20
+# the WAL-reset bug, in the releases of a branch and all later ones
+FIXED = ((3, 44, 6), (3, 50, 7), (3, 51, 3))
 LEAST = (3, 37, 0)  # STRICT tables
 NEEDED = ("ENABLE_FTS5",)
 
 
 class SqliteLogProbe(LogProbe):
-    """A probe that opens the file again each time, which takes a part of a millisecond. Nothing ends a call of the
-    system that hangs.
+    """A probe that opens the file again each time, which takes a part of a millisecond.
+
+    Nothing ends a call of the system that hangs.
     """
 
     reads = "CAST(r.raw AS TEXT)"
@@ -87,10 +91,14 @@ def library_checks() -> Iterator[CheckResult]:
     if version < LEAST:
         least = ".".join(map(str, LEAST))
         yield CheckResult(
-            "bad", "sqlite", f"SQLite {sqlite3.sqlite_version} is too old: install a Python with {least} or later."
+            "bad",
+            "sqlite",
+            f"SQLite {sqlite3.sqlite_version} is too old: install a Python with {least} or later.",
         )
     elif has_wal_fix(version):
-        yield CheckResult("ok", "sqlite", f"SQLite {sqlite3.sqlite_version} has the fix of the WAL-reset bug.")
+        yield CheckResult(
+            "ok", "sqlite", f"SQLite {sqlite3.sqlite_version} has the fix of the WAL-reset bug."
+        )
     else:
         message = (
             f"SQLite {sqlite3.sqlite_version} has the WAL-reset bug, harmless here: it needs two connections that "
@@ -101,12 +109,16 @@ def library_checks() -> Iterator[CheckResult]:
         options = {row[0] for row in connection.execute("PRAGMA compile_options")}
     for missing in (name for name in NEEDED if name not in options):
         yield CheckResult(
-            "bad", "sqlite", f"This SQLite was compiled without {missing}: install another Python or SQLite."
+            "bad",
+            "sqlite",
+            f"This SQLite was compiled without {missing}: install another Python or SQLite.",
         )
 
 
 def has_wal_fix(version: tuple[int, ...]) -> bool:
-    return version >= FIXED[-1] or any(version[:2] == fixed[:2] and version >= fixed for fixed in FIXED)
+    return version >= FIXED[-1] or any(
+        version[:2] == fixed[:2] and version >= fixed for fixed in FIXED
+    )
 
 
 def file_checks(url: URL) -> Iterator[CheckResult]:
@@ -123,14 +135,20 @@ def file_checks(url: URL) -> Iterator[CheckResult]:
 def checks(url: URL, more: Mapping[str, Check]) -> Iterator[CheckResult]:
     path = address.path(url)
     if path.is_dir():
-        yield CheckResult("bad", "database", f"{path} is a directory: give the path of a file with --db.")
+        yield CheckResult(
+            "bad", "database", f"{path} is a directory: give the path of a file with --db."
+        )
     elif not path.exists():
-        yield CheckResult("ok", "database", f"There is no database {path} yet: the first recording makes it.")
+        yield CheckResult(
+            "ok", "database", f"There is no database {path} yet: the first recording makes it."
+        )
     elif Path(f"{path}-journal").exists():
         message = "An upgrade of the database was interrupted: run `recorder db upgrade`, which undoes and repeats it."
         yield CheckResult("warn", "database", message)
     elif path.stat().st_size == 0:
-        yield CheckResult("ok", "database", f"The database {path} is empty: the first recording fills it.")
+        yield CheckResult(
+            "ok", "database", f"The database {path} is empty: the first recording fills it."
+        )
     else:
         try:
             yield from _opened(path, more)
@@ -140,7 +158,9 @@ def checks(url: URL, more: Mapping[str, Check]) -> Iterator[CheckResult]:
 
 def _opened(path: Path, more: Mapping[str, Check]) -> Iterator[CheckResult]:
     if application_id(path) != APPLICATION_ID:
-        yield CheckResult("bad", "database", f"{path} belongs to another program: give another path with --db.")
+        yield CheckResult(
+            "bad", "database", f"{path} belongs to another program: give another path with --db."
+        )
         return
     wal = Path(f"{path}-wal")  # without one a file is complete, and opened as immutable
     options = "mode=ro" if wal.exists() and wal.stat().st_size else "mode=ro&immutable=1"
@@ -151,16 +171,23 @@ def _opened(path: Path, more: Mapping[str, Check]) -> Iterator[CheckResult]:
             yield wrong
             return
         size = path.stat().st_size
-        yield CheckResult("ok", "database", f"{path} has {size / 2**20:.1f} MiB and schema {revision}.")
+        yield CheckResult(
+            "ok", "database", f"{path} has {size / 2**20:.1f} MiB and schema {revision}."
+        )
         yield from run_checks({**CHECKS, **more}, ask, _is_timeout)
 
 
 def _is_timeout(error: Exception) -> bool:
-    return isinstance(error, sqlite3.OperationalError) and error.sqlite_errorcode == sqlite3.SQLITE_INTERRUPT
+    return (
+        isinstance(error, sqlite3.OperationalError)
+        and error.sqlite_errorcode == sqlite3.SQLITE_INTERRUPT
+    )
 
 
 @contextmanager
-def _limited(path: Path, limit_s: float, options: str | None = None) -> Iterator[sqlite3.Connection]:
+def _limited(
+    path: Path, limit_s: float, options: str | None = None
+) -> Iterator[sqlite3.Connection]:
     """Open a file to read it, for so long: all questions together."""
     with translated(path), open_reader(path, limit_s, options) as connection:
         until_s = time.monotonic() + limit_s
@@ -180,7 +207,10 @@ class Contents(NamedTuple):
 
 
 def back_up(url: URL, target: Path, progress: Progress, *, force: bool = False) -> Backup:
-    """Copy a database to `target`. Raise `RecorderError` if it cannot be: then nothing is left there."""
+    """Copy a database to `target`.
+
+    Raise `RecorderError` if it cannot be: then nothing is left there.
+    """
     address.require(url)
     source = address.path(url)
     if is_empty(source):
@@ -191,7 +221,9 @@ def back_up(url: URL, target: Path, progress: Progress, *, force: bool = False) 
             connection.text_factory = str  # a text that is damaged is an error
             connection.execute("BEGIN")
             contents = contents_of(connection)
-            offsets = {name: (segment, offset) for name, segment, offset in connection.execute(_OFFSETS)}
+            offsets = {
+                name: (segment, offset) for name, segment, offset in connection.execute(_OFFSETS)
+            }
             _copy(connection, partial, progress)
         check(partial, contents)
         _put_in_place(partial, target)
@@ -204,7 +236,9 @@ _ENDS = "SELECT session_id, exchange_id, hash FROM events WHERE kind = 'end' ORD
 
 def contents_of(connection: sqlite3.Connection) -> Contents:
     """Return the row counts of a log, and a digest over the last hash of every exchange."""
-    rows = tuple(connection.execute(f"SELECT count(*) FROM {table.name}").fetchone()[0] for table in LOG)
+    rows = tuple(
+        connection.execute(f"SELECT count(*) FROM {table.name}").fetchone()[0] for table in LOG
+    )
     digest, ended = sha256(), 0
     for session_id, exchange_id, head in connection.execute(_ENDS):
         digest.update(f"{session_id}/{exchange_id}/".encode() + head)
@@ -227,7 +261,9 @@ def check(path: Path, contents: Contents) -> None:
         connection.text_factory = str
         found = connection.execute("PRAGMA quick_check(1)").fetchall()
         if found != [("ok",)] or contents_of(connection) != contents:
-            raise StoreError(f"The copy is not what was copied ({found[0][0]}): check the disk of {path.parent}.")
+            raise StoreError(
+                f"The copy is not what was copied ({found[0][0]}): check the disk of {path.parent}."
+            )
 
 
 def _check_target(source: Path, target: Path, force: bool) -> None:
@@ -236,15 +272,21 @@ def _check_target(source: Path, target: Path, force: bool) -> None:
     if target.exists() and target.samefile(source):
         raise RecorderError(f"{target} is the database itself: the backup needs another path.")
     if target.exists() and not force:
-        raise RecorderError(f"{target} is there already: give another path, or --force to replace it.")
+        raise RecorderError(
+            f"{target} is there already: give another path, or --force to replace it."
+        )
     for suffix in ("-wal", "-journal"):  # it would be taken for a part of the new file
         if Path(f"{target}{suffix}").exists():
-            raise RecorderError(f"{target} is a database that is in use ({target.name}{suffix}): give another path.")
+            raise RecorderError(
+                f"{target} is a database that is in use ({target.name}{suffix}): give another path."
+            )
 
 
 @contextmanager
 def _partial(target: Path) -> Iterator[Path]:
-    """Make a file beside the target, for its owner only, and delete it at the end if it is still there."""
+    """Make a file beside the target, for its owner only, and delete it at the end if it is still
+    there.
+    """
     path = target.with_name(f".{target.name}.{os.getpid()}.partial")
     try:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))

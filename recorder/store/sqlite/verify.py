@@ -1,6 +1,7 @@
 """The connections that prove a database file.
 
-Scratch tables are in a separate database, in memory or a temporary file, to which the log is attached for reading.
+Scratch tables are in a separate database, in memory or a temporary file, to which the log is
+attached for reading.
 """
 
 from __future__ import annotations
@@ -33,7 +34,9 @@ SCRATCH: Recipe = {"trusted_schema": 0, "cell_size_check": 1}
 
 
 def _no_search(index: Indexed) -> tuple[str, str]:
-    """Return the statements for a view in the place of an index, which takes its rows and keeps none."""
+    """Return the statements for a view in the place of an index, which takes its rows and keeps
+    none.
+    """
     columns = ", ".join(f"'' AS {name}" for name in (index.name, *index.columns.split(", ")))
     return (
         f"CREATE TEMP VIEW {index.name} AS SELECT 0 AS rowid, {columns}",
@@ -72,7 +75,9 @@ class SqliteVerifyConnection(VerifyConnection):
     driver, begin = of_file, "BEGIN"
 
     def damage(self) -> list[str]:
-        """Return what `PRAGMA integrity_check` finds, which reads all of the file and compares indexes with tables."""
+        """Return what `PRAGMA integrity_check` finds, which reads all of the file and compares
+        indexes with tables.
+        """
         try:
             found = [str(message) for (message,) in self.ask(_DAMAGE, {})]
         except StoreError as error:
@@ -83,7 +88,9 @@ class SqliteVerifyConnection(VerifyConnection):
         [(count,)] = self.ask(_ORPHANS, {})
         if not count:
             return []
-        return [f"{counted(count, 'exchange')} removed: the events are still there, and no view shows them"]
+        return [
+            f"{counted(count, 'exchange')} removed: the events are still there, and no view shows them"
+        ]
 
     def search_damage(self) -> list[str]:
         return [
@@ -96,16 +103,21 @@ class SqliteVerifyConnection(VerifyConnection):
 def _has_its_words(path: Path, index: Indexed, create: str) -> bool:
     """Return whether FTS5 finds an index to be of its rows.
 
-    Its check is written as an insert, for which it takes the lock of writers. So it is made of a copy of what the index
-    has, in a temporary database that reads the rows of the log.
+    Its check is written as an insert, for which it takes the lock of writers. So it is made of a
+    copy of what the index has, in a temporary database that reads the rows of the log.
     """
-    with translated(path), closing(sqlite3.connect("", uri=True, isolation_level=None)) as connection:
+    with (
+        translated(path),
+        closing(sqlite3.connect("", uri=True, isolation_level=None)) as connection,
+    ):
         apply(connection, SCRATCH)
         connection.execute("ATTACH ? AS log", (f"{file_uri(path)}?mode=ro",))
         connection.execute("BEGIN")
         name, table = index.name, index.projection.table
         connection.execute(create.replace("VIRTUAL TABLE ", "VIRTUAL TABLE temp.", 1))
-        connection.execute(f"CREATE TEMP VIEW {table} AS SELECT rowid AS rowid, {index.columns} FROM log.{table}")
+        connection.execute(
+            f"CREATE TEMP VIEW {table} AS SELECT rowid AS rowid, {index.columns} FROM log.{table}"
+        )
         try:
             # Of the copy, FTS5 has read the version by now.
             versions = f"SELECT v FROM temp.{name}_config WHERE k = 'version' EXCEPT SELECT v FROM log.{name}_config"
@@ -113,10 +125,18 @@ def _has_its_words(path: Path, index: Indexed, create: str) -> bool:
                 return False
             for part in ("data", "docsize", "idx"):
                 connection.execute(f"DELETE FROM temp.{name}_{part}")
-                connection.execute(f"INSERT INTO temp.{name}_{part} SELECT * FROM log.{name}_{part}")
-            connection.execute(f"INSERT INTO temp.{name} ({name}, rank) VALUES ('integrity-check', 1)")
+                connection.execute(
+                    f"INSERT INTO temp.{name}_{part} SELECT * FROM log.{name}_{part}"
+                )
+            connection.execute(
+                f"INSERT INTO temp.{name} ({name}, rank) VALUES ('integrity-check', 1)"
+            )
         except sqlite3.DatabaseError as error:
-            if error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_ERROR, sqlite3.SQLITE_NOMEM):
+            if error.sqlite_errorcode & 0xFF in (
+                sqlite3.SQLITE_CORRUPT,
+                sqlite3.SQLITE_ERROR,
+                sqlite3.SQLITE_NOMEM,
+            ):
                 return False
             raise
         return True

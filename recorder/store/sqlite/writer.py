@@ -2,9 +2,12 @@
 
 Rules of this file:
 
-* The write lock is held for a transaction, and for the checkpoint that may follow it, and never otherwise.
-* What is committed is in the file that the path names: SQLite would continue to write into a deleted file.
-* Triggers judge each row: one that is there already is skipped, one that contradicts the log is refused.
+* The write lock is held for a transaction, and for the checkpoint that may follow it, and never
+  otherwise.
+* What is committed is in the file that the path names: SQLite would continue to write into a
+  deleted file.
+* Triggers judge each row: one that is there already is skipped, one that contradicts the log is
+  refused.
 """
 
 from __future__ import annotations
@@ -29,13 +32,23 @@ from recorder.store.search import INDEX_NAMES, INDEXES, Indexed
 from recorder.store.sql import ROLLBACK_TO, Statement, Step, dialect
 from recorder.store.sqlite import address
 from recorder.store.sqlite import connection as of_file
-from recorder.store.sqlite.connection import ENGINE, WRITER, apply, run_all, translated, write_lock, writer_engine
+from recorder.store.sqlite.connection import (
+    ENGINE,
+    WRITER,
+    apply,
+    run_all,
+    translated,
+    write_lock,
+    writer_engine,
+)
 from recorder.store.sqlite.tables import STORED
 
 Row = tuple[Any, ...]
 
-WAL_BYTES = 16 * 2**20  # over this, a commit is followed by a checkpoint: readers search the WAL, and restarts read it
-CHECKPOINT_AGAIN_S = 30.0  # between two attempts where a reader is in the way and nothing is written
+# over this, a commit is followed by a checkpoint: readers search the WAL, and restarts read it
+WAL_BYTES = 16 * 2**20
+# between two attempts where a reader is in the way and nothing is written
+CHECKPOINT_AGAIN_S = 30.0
 
 
 def _insert(table: Table) -> str:
@@ -67,29 +80,62 @@ _EMPTY = bytearray()
 
 
 class Numbers:
-    """The numbers that stand in rows of a file for exchanges, types and items: for one transaction, after which any of
-    them may be another's.
+    """The numbers that stand in rows of a file for exchanges, types and items: for one transaction,
+    after which any of them may be another's.
     """
 
     def __init__(self, driver: sqlite3.Connection, path: Path) -> None:
         self._driver, self._path = driver, path
-        self._exchanges, self._types, self._items = cache(self._exchange), cache(self._type), cache(self._item)
+        self._exchanges, self._types, self._items = (
+            cache(self._exchange),
+            cache(self._type),
+            cache(self._item),
+        )
 
     def stored(self, rows: Iterable[Row]) -> Iterator[Row]:
-        """Yield the rows of `stored_events` for rows of `events`. Raise `StoreConflictError` if one has no exchange.
+        """Yield the rows of `stored_events` for rows of `events`.
 
-        The driver binds a `bytearray` at once. For `bytes` it looks for an adapter first, which takes as long as a
-        tenth of the row.
+        Raise `StoreConflictError` if one has no exchange.
+
+        The driver binds a `bytearray` at once. For `bytes` it looks for an adapter first, which
+        takes as long as a tenth of the row.
         """
         exchanges, types, items = self._exchanges, self._types, self._items
         last, place = ("", ""), 0
-        for session, exchange, pos, kind, t_ns, type, number, item, index, raw, start, length, hash in rows:
+        for (
+            session,
+            exchange,
+            pos,
+            kind,
+            t_ns,
+            type,
+            number,
+            item,
+            index,
+            raw,
+            start,
+            length,
+            hash,
+        ) in rows:
             if exchange != last[1] or session != last[0]:  # rows of an exchange follow one another
                 last = session, exchange
                 place = exchanges(last)
             item = None if item is None else items((place, item))
             type = types(type)
-            yield place, pos, kind, t_ns, type, number, item, index, _EMPTY + raw, start, length, _EMPTY + hash
+            yield (
+                place,
+                pos,
+                kind,
+                t_ns,
+                type,
+                number,
+                item,
+                index,
+                _EMPTY + raw,
+                start,
+                length,
+                _EMPTY + hash,
+            )
 
     def _exchange(self, key: tuple[str, str]) -> int:
         found = self._driver.execute(_EXCHANGE_NUMBER, key).fetchone()
@@ -120,7 +166,8 @@ class SqliteWriter:
     def __init__(self, path: Path, busy_timeout_s: float) -> None:
         self.path = path
         self._busy_timeout_s = busy_timeout_s
-        self._file = _file_at(self.path)  # before it is opened: if it is replaced just now, it is lost, not mistaken
+        # before it is opened: if it is replaced just now, it is lost, not mistaken
+        self._file = _file_at(self.path)
         with self.translated():
             self.connection: Connection = writer_engine(self.path, WRITER, busy_timeout_s).connect()
         self._numbers = Numbers(self._driver, self.path)
@@ -140,12 +187,15 @@ class SqliteWriter:
                 yield
             self._check_file()
             if self._wal_bytes() > self._checkpoint_at:
-                with suppress(StoreError):  # what was committed stays so, whatever hinders the checkpoint
+                # what was committed stays so, whatever hinders the checkpoint
+                with suppress(StoreError):
                     self._checkpoint()
 
     @contextmanager
     def looking(self) -> Iterator[None]:
-        """Only ask, without a transaction: each statement sees what was committed, and waits for nobody."""
+        """Only ask, without a transaction: each statement sees what was committed, and waits for
+        nobody.
+        """
         self._check_file()
         with self.translated():
             try:
@@ -200,7 +250,9 @@ class SqliteWriter:
 
     def _check_file(self) -> None:
         if self._file is None or _file_at(self.path) != self._file:
-            raise StoreLostError(f"The database {self.path} was deleted or replaced while it was open: open it again.")
+            raise StoreLostError(
+                f"The database {self.path} was deleted or replaced while it was open: open it again."
+            )
 
     def _wal_bytes(self) -> int:
         try:
@@ -211,8 +263,9 @@ class SqliteWriter:
     def _checkpoint(self) -> None:
         """Move the WAL without waiting for readers.
 
-        With one in the way this is a PASSIVE checkpoint, without one it also empties the file, so that its size shows
-        how much remains to be done. After a vain attempt the next is `WAL_BYTES` later.
+        With one in the way this is a PASSIVE checkpoint, without one it also empties the file, so
+        that its size shows how much remains to be done. After a vain attempt the next is
+        `WAL_BYTES` later.
         """
         driver = self._driver
         try:
@@ -221,7 +274,10 @@ class SqliteWriter:
                 driver.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
         finally:
             driver.execute(f"PRAGMA busy_timeout = {round(self._busy_timeout_s * 1000)}")
-            self._checkpoint_at, self._checkpointed_s = self._wal_bytes() + WAL_BYTES, time.monotonic()
+            self._checkpoint_at, self._checkpointed_s = (
+                self._wal_bytes() + WAL_BYTES,
+                time.monotonic(),
+            )
 
 
 def _file_at(path: Path) -> tuple[int, int] | None:
@@ -252,7 +308,8 @@ def task_lock(url: URL, task: str, timeout_s: float, refusal: str) -> AbstractCo
 
 
 def sweep(url: URL, *, vacuum: bool, busy_timeout_s: float) -> bool:
-    """Take what was deleted out of the full-text indexes, the file (with `vacuum`) and its WAL, under the write lock.
+    """Take what was deleted out of the full-text indexes, the file (with `vacuum`) and its WAL,
+    under the write lock.
 
     Return whether no reader was in the way of emptying the WAL.
     """
@@ -270,7 +327,10 @@ def sweep(url: URL, *, vacuum: bool, busy_timeout_s: float) -> bool:
 
 
 def sweep_catalog(url: URL) -> None:
-    """Write a file again that has the catalog of an archive. Raise `StoreBusyError` while somebody reads it."""
+    """Write a file again that has the catalog of an archive.
+
+    Raise `StoreBusyError` while somebody reads it.
+    """
     path = address.path(url)
     with translated(path), closing(sqlite3.connect(path, isolation_level=None)) as connection:
         apply(connection, {"secure_delete": 1, "busy_timeout": round(BUSY_TIMEOUT_S * 1000)})
@@ -278,17 +338,25 @@ def sweep_catalog(url: URL) -> None:
 
 
 def _forget_types(connection: sqlite3.Connection) -> None:
-    """Delete the types that no event has any more. Mostly each is met within the first rows, and the search ends."""
+    """Delete the types that no event has any more.
+
+    Mostly each is met within the first rows, and the search ends.
+    """
     unused = {number for (number,) in connection.execute("SELECT number FROM event_types")}
     for (number,) in connection.execute("SELECT DISTINCT type FROM stored_events"):
         unused.discard(number)
         if not unused:
             break
-    connection.executemany("DELETE FROM event_types WHERE number = ?", [(number,) for number in unused])
+    connection.executemany(
+        "DELETE FROM event_types WHERE number = ?", [(number,) for number in unused]
+    )
 
 
 def _write_again(connection: sqlite3.Connection) -> None:
-    """Write the file again. SQLite keeps the rowids that the full-text indexes go by, but does not promise to."""
+    """Write the file again.
+
+    SQLite keeps the rowids that the full-text indexes go by, but does not promise to.
+    """
     before = [_rowids(connection, index) for index in INDEXES]
     connection.execute("VACUUM")
     for index, rowids in zip(INDEXES, before, strict=True):
@@ -297,4 +365,6 @@ def _write_again(connection: sqlite3.Connection) -> None:
 
 
 def _rowids(connection: sqlite3.Connection, index: Indexed) -> Any:
-    return connection.execute(f"SELECT count(*), max(rowid) FROM {index.projection.table}").fetchone()
+    return connection.execute(
+        f"SELECT count(*), max(rowid) FROM {index.projection.table}"
+    ).fetchone()

@@ -1,15 +1,19 @@
 """The keys of calls that a client repeats under other ids than those that they were given.
 
-Some clients shorten ids, or make up ids for a model that gives none; some gateways give new ones with each request. The
-result of such a call has the other id. The request repeats the calls of the answer before it, with the same ids: so the
-call that was recorded gets the id of its repetition as its key, by which its result is found.
+Some clients shorten ids, or make up ids for a model that gives none; some gateways give new ones
+with each request. The result of such a call has the other id. The request repeats the calls of the
+answer before it, with the same ids: so the call that was recorded gets the id of its repetition as
+its key, by which its result is found.
 
 Rules of this file:
 
 * A call whose id the request has was found: nothing is looked for.
-* The calls of the last turn in a request are those of an answer, if names, arguments and their number are the same.
-* No answer is taken that has a result already, and none if two could be meant: a wrong result is worse than none.
-* An answer may be projected after the request that repeats it, or again: then that request is read again.
+* The calls of the last turn in a request are those of an answer, if names, arguments and their
+  number are the same.
+* No answer is taken that has a result already, and none if two could be meant: a wrong result is
+  worse than none.
+* An answer may be projected after the request that repeats it, or again: then that request is read
+  again.
 """
 
 from __future__ import annotations
@@ -28,14 +32,17 @@ from recorder.store.write.links import Asking, Key, key_of
 from recorder.wire.dialects.canonical import call_place
 
 NEAR = 16
-"""Exchanges before a request among which is the answer that it continues: others of a session come between."""
+"""Exchanges before a request among which is the answer that it continues: others of a session come
+between.
+"""
 
 _ITEMS, _RESULTS = TABLES["items"], TABLES["results"]
 _NEAR = f"""SELECT y.exchange_id FROM exchanges AS y WHERE y.session_id = :session_id AND y.exchange_id < :exchange_id
     ORDER BY y.exchange_id DESC LIMIT {NEAR}"""
 _HAS_ID = f"SELECT 1 FROM {_ITEMS} AS i WHERE i.session_id = :session_id AND i.kind = 'tool_call' AND i.call_id = :id"
 _IS_GIVEN = Statement(f"{_HAS_ID} AND i.exchange_id IN ({_NEAR}) LIMIT 1")
-# An agent that waits for others has its call far back: for an id that is not near, the session is looked through.
+# An agent that waits for others has its call far back: for an id that is not near, the session is
+# looked through.
 _IS_GIVEN_ANYWHERE = Statement(f"{_HAS_ID} AND i.exchange_id < :exchange_id LIMIT 1")
 _CALLS = Statement(
     f"""SELECT i.exchange_id, i.item, i.type, i.call_id, i.name, i.arguments,
@@ -47,7 +54,8 @@ WHERE i.session_id = :session_id AND i.kind = 'tool_call' AND i.exchange_id IN (
         WHERE z.session_id = :session_id AND z.exchange_id = :exchange_id)
 ORDER BY i.exchange_id, i.item"""
 )
-LATER = 4  # requests that are read again: the one that repeats an answer is mostly the next of its thread
+# requests that are read again: the one that repeats an answer is mostly the next of its thread
+LATER = 4
 # Those that were projected before an answer of their thread that is earlier: hardly ever any.
 _LATER = Statement(
     f"""SELECT DISTINCT r.exchange_id FROM {_RESULTS} AS r
@@ -92,10 +100,14 @@ def rekey(database: Database, requests: Sequence[RepeatedCalls]) -> None:
 
 
 def later_requests(items: Iterable[ItemRow], later: list[Key]) -> Asking:
-    """Look for the requests with results that were projected before the calls of answers; add them to `later`."""
+    """Look for the requests with results that were projected before the calls of answers; add them
+    to `later`.
+    """
     calls = (item for item in items if item.kind == "tool_call" and item.type in CLIENTS_CALLS)
     keys = sorted({key_of(item) for item in calls})
-    answers = yield [(_LATER, {"session_id": session_id, "exchange_id": id}) for session_id, id in keys]
+    answers = yield [
+        (_LATER, {"session_id": session_id, "exchange_id": id}) for session_id, id in keys
+    ]
     for (session_id, _), found in zip(keys, answers, strict=True):
         later += [(session_id, str(id)) for (id,) in found]
 
@@ -106,7 +118,9 @@ def _values(repeated: RepeatedCalls) -> dict[str, Any]:
 
 
 def _keys(repeated: RepeatedCalls, calls: Iterable[_Call]) -> list[tuple[_Call, str]]:
-    """Return the calls of the one answer that a request repeats, each with the id that it has there."""
+    """Return the calls of the one answer that a request repeats, each with the id that it has
+    there.
+    """
     answers: defaultdict[str, list[_Call]] = defaultdict(list)
     for call in calls:
         if call.type in CLIENTS_CALLS:
@@ -122,7 +136,9 @@ def _keys(repeated: RepeatedCalls, calls: Iterable[_Call]) -> list[tuple[_Call, 
 
 
 def _fits(answer: Sequence[_Call], repeated: RepeatedCalls) -> bool:
-    """Return whether the calls that a request repeats are those of an answer, which has no result yet."""
+    """Return whether the calls that a request repeats are those of an answer, which has no result
+    yet.
+    """
     if any(call.is_answered for call in answer):
         return False
     return Counter(call.place for call in answer) == Counter(told.place for told in repeated.calls)

@@ -1,10 +1,12 @@
-"""The links between the rows of `requests` in a session, each of which comes after the one that it continues, and the
-comparisons between the rows of `prompts`: each row with earlier ones, which may be in a cache.
+"""The links between the rows of `requests` in a session, each of which comes after the one that it
+continues, and the comparisons between the rows of `prompts`: each row with earlier ones, which may
+be in a cache.
 
-New rows are linked and compared before they are written: with rows that are there, and with each other. An exchange may
-be projected before an earlier one, or be projected again: then the rows that continue it, or may be compared with it,
-are computed again in the same way, and those that follow from them, until nothing changes. Links and comparisons lead
-to earlier exchanges only, so that ends. In a rebuild, which goes through a session in order, nothing is computed twice.
+New rows are linked and compared before they are written: with rows that are there, and with each
+other. An exchange may be projected before an earlier one, or be projected again: then the rows that
+continue it, or may be compared with it, are computed again in the same way, and those that follow
+from them, until nothing changes. Links and comparisons lead to earlier exchanges only, so that
+ends. In a rebuild, which goes through a session in order, nothing is computed twice.
 """
 
 from __future__ import annotations
@@ -32,15 +34,19 @@ _IS_RETRIEVAL = f"""(SELECT x.is_retrieval FROM {_EXCHANGES} AS x
 _BEFORE = f"{_ROWS} AND r.exchange_id < :exchange_id AND {_IS_RETRIEVAL} = 0"
 _AFTER = f"{_ROWS} AND r.exchange_id > :exchange_id"
 _LAST = "ORDER BY r.exchange_id DESC LIMIT"
-ROTATING = 64  # rows whose response has several ids, of which one may be meant: the last of a session
+# rows whose response has several ids, of which one may be meant: the last of a session
+ROTATING = 64
 _RESPONSE = Statement(f"{_BEFORE} AND r.response_id = :previous_response_id {_LAST} 1")
 _ROTATED = Statement(f"{_BEFORE} AND r.other_ids IS NOT NULL {_LAST} {ROTATING}")
-_CONVERSATION = Statement(f"{_BEFORE} AND r.conversation_id = :conversation_id AND r.response_id IS NOT NULL {_LAST} 1")
+_CONVERSATION = Statement(
+    f"{_BEFORE} AND r.conversation_id = :conversation_id AND r.response_id IS NOT NULL {_LAST} 1"
+)
 _OUTPUTS = Statement(f"""SELECT r.output_items FROM {_REQUESTS} AS r
 WHERE r.session_id = :session_id AND r.response_id = :of_response
     AND r.exchange_id > :after AND r.exchange_id < :exchange_id AND {_IS_RETRIEVAL} = 1""")
 _CONTINUING = Statement(f"{_AFTER} AND r.previous_response_id = :response_id")
-# Up to the first with a response: the rows after that continue that one, so that a long conversation takes linear time.
+# Up to the first with a response: the rows after that continue that one, so that a long
+# conversation takes linear time.
 _CONVERSING = Statement(f"""{_AFTER} AND r.conversation_id = :conversation_id AND r.exchange_id <= coalesce((
     SELECT u.exchange_id FROM {_REQUESTS} AS u WHERE u.session_id = :session_id AND u.exchange_id > :exchange_id
         AND u.conversation_id = :conversation_id AND u.response_id IS NOT NULL ORDER BY u.exchange_id LIMIT 1
@@ -57,7 +63,9 @@ Asking = Generator[Sequence[Step], Sequence[Rows], None]
 
 
 def ask_together(database: Database, works: Iterable[Asking]) -> None:
-    """Do several works side by side, each a step after those before it: what they ask then is asked at once."""
+    """Do several works side by side, each a step after those before it: what they ask then is asked
+    at once.
+    """
     asked: list[tuple[Asking, Sequence[Step]]] = []
     for work in works:
         if (steps := next(work, None)) is not None:
@@ -77,10 +85,15 @@ class Links:
     """The links of rows, which are to be written with them."""
 
     def __init__(
-        self, database: Database, new: Sequence[RequestRow], retrievals: Collection[Key] = (), *, in_order: bool = False
+        self,
+        database: Database,
+        new: Sequence[RequestRow],
+        retrievals: Collection[Key] = (),
+        *,
+        in_order: bool = False,
     ) -> None:
-        """`retrievals` are the exchanges among the new rows that only retrieved a response; with `in_order` those that
-        continue them follow.
+        """`retrievals` are the exchanges among the new rows that only retrieved a response; with
+        `in_order` those that continue them follow.
         """
         self._database, self._retrievals, self._in_order = database, retrievals, in_order
         self.rows = sorted(new, key=key_of)
@@ -92,7 +105,8 @@ class Links:
         linking = [row for row in self.rows if _link_of(row)]
         naming = [row for row in linking if row.previous_response_id is not None]
         continuing = [] if self._in_order else chain.from_iterable(map(_continuing, self.rows))
-        # All at once: comparisons of prompts go by the links as soon as they have their own first answer.
+        # All at once: comparisons of prompts go by the links as soon as they have their own first
+        # answer.
         found = yield [
             *(_previous(row) for row in linking),
             *((_ROTATED, asdict(row)) for row in naming),
@@ -104,7 +118,9 @@ class Links:
             if last:
                 [stored[key_of(row)]] = last
         for row, rotated in zip(naming, islice(answers, len(naming)), strict=True):
-            known = next((each for each in rotated if row.previous_response_id in each.response_ids), None)
+            known = next(
+                (each for each in rotated if row.previous_response_id in each.response_ids), None
+            )
             if known is not None:
                 stored.setdefault(key_of(row), known)
         self._later = {key_of(row): row for row in chain.from_iterable(answers)}
@@ -124,14 +140,19 @@ class Links:
                 waiting |= links._later
 
     def _link(self, stored: Mapping[Key, RequestRow]) -> None:
-        """Link the rows in order, so that what a row continues is linked before it. `stored` are the stored rows that
-        new ones continue, by the key of these.
+        """Link the rows in order, so that what a row continues is linked before it.
+
+        `stored` are the stored rows that new ones continue, by the key of these.
         """
         last: dict[_Link, RequestRow] = {}  # that can be continued by that link
         for number, row in enumerate(self.rows):
             link = _link_of(row)
             if link is not None:
-                previous = max(filter(None, (last.get(link), stored.get(key_of(row)))), key=key_of, default=None)
+                previous = max(
+                    filter(None, (last.get(link), stored.get(key_of(row)))),
+                    key=key_of,
+                    default=None,
+                )
                 row = self.rows[number] = linked(row, previous, self._outputs(row, previous))
             if row.response_id is not None and key_of(row) not in self._retrievals:
                 for id in row.response_ids:
@@ -140,7 +161,9 @@ class Links:
                     last[row.session_id, "conversation_id", row.conversation_id] = row
 
     def _outputs(self, row: RequestRow, previous: RequestRow | None) -> list[int]:
-        """Return the numbers of items with which the response before a row was retrieved, before that row."""
+        """Return the numbers of items with which the response before a row was retrieved, before
+        that row.
+        """
         if previous is None:
             return []
         values = {**asdict(row), "after": previous.exchange_id, "of_response": previous.response_id}
@@ -158,10 +181,16 @@ def key_of(row: Any) -> Key:
 
 
 def _link_of(row: RequestRow) -> _Link | None:
-    """Return the session, and the name and the value of the link to the row that another one continues."""
+    """Return the session, and the name and the value of the link to the row that another one
+    continues.
+    """
     if row.previous_response_id is not None:
         return row.session_id, "previous_response_id", row.previous_response_id
-    return None if row.conversation_id is None else (row.session_id, "conversation_id", row.conversation_id)
+    return (
+        None
+        if row.conversation_id is None
+        else (row.session_id, "conversation_id", row.conversation_id)
+    )
 
 
 def _previous(row: RequestRow) -> Step:
@@ -180,13 +209,15 @@ _PROMPT_ROWS = f"SELECT {columns_of(tables_of['prompts'], 'p')} FROM {_PROMPTS} 
 _EARLIER_ROWS = f"""{_PROMPT_ROWS} WHERE p.session_id = :session_id AND p.exchange_id < :exchange_id
     AND p.provider = :provider AND p.served_ns <= :started_ns ORDER BY p.exchange_id DESC"""
 _EARLIER = Statement(f"{_EARLIER_ROWS} LIMIT {WINDOW}")
-NEAR = WINDOW + 32  # stored rows before several new ones: of some the response began after the first of these began
+# stored rows before several new ones: of some the response began after the first of these began
+NEAR = WINDOW + 32
 _NEAR = Statement(f"{_EARLIER_ROWS} LIMIT {NEAR}")
 SESSIONS = 8  # whose rows are read together: 4 MB of digests, 60 MB at most
 NEVER_NS = 2**63 - 1
 _ONE = Statement(f"{_PROMPT_ROWS} WHERE {OF_EXCHANGE}")
 _PREVIOUS = Statement(f"SELECT previous_exchange_id FROM {TABLES['requests']} WHERE {OF_EXCHANGE}")
-# Those that may be compared with it: they began when its response had begun, or they continue something.
+# Those that may be compared with it: they began when its response had begun, or they continue
+# something.
 _LATER = Statement(f"""{_PROMPT_ROWS} WHERE p.session_id = :session_id AND p.exchange_id > :exchange_id
     AND (p.started_ns >= :since_ns OR p.continues = 1) ORDER BY p.exchange_id LIMIT 1""")
 _COMPARED_WITH = Statement(f"""{_PROMPT_ROWS}
@@ -199,7 +230,9 @@ _COMPARE = change_of(_PROMPTS, _COMPARED)
 class Comparisons:
     """The comparisons of new rows, which are to be written with them."""
 
-    def __init__(self, database: Database, new: Sequence[PromptRow], links: Links, *, in_order: bool) -> None:
+    def __init__(
+        self, database: Database, new: Sequence[PromptRow], links: Links, *, in_order: bool
+    ) -> None:
         """`links` are those of the requests; with `in_order` the later rows of the sessions follow."""
         self._database, self._new, self._links = database, new, links
         self._in_order = in_order
@@ -238,13 +271,20 @@ class Comparisons:
         if not self._in_order:
             steps += [(_LATER, _since(row, row.served_ns)) for row in new]
         answers = iter((yield steps))
-        windows = {key: _Window(structs_of(PromptRow, near)) for key, near in zip(groups, answers, strict=False)}
+        windows = {
+            key: _Window(structs_of(PromptRow, near))
+            for key, near in zip(groups, answers, strict=False)
+        }
         self._followed += [row for row, later in zip(new, answers, strict=False) if later]
-        self._previous = self._previous or {key_of(row): row.previous_exchange_id for row in self._links.rows}
+        self._previous = self._previous or {
+            key_of(row): row.previous_exchange_id for row in self._links.rows
+        }
         for row in new:
             window = windows[row.session_id, row.provider]
             earlier = window.before(self._database, row)
-            compared_row = compared(row, earlier, self._parent(row, earlier) if row.continues else None)
+            compared_row = compared(
+                row, earlier, self._parent(row, earlier) if row.continues else None
+            )
             window.rows.append(compared_row)
             self._compared[key_of(row)] = compared_row
 
@@ -252,11 +292,15 @@ class Comparisons:
         parent = self._previous.get(key_of(row))
         if parent is None:
             return None
-        return self._compared.get((row.session_id, parent)) or _one(self._database, row, parent, earlier)
+        return self._compared.get((row.session_id, parent)) or _one(
+            self._database, row, parent, earlier
+        )
 
 
 class _Window:
-    """The rows of one session and provider before and between new ones, and those of these that are compared."""
+    """The rows of one session and provider before and between new ones, and those of these that are
+    compared.
+    """
 
     def __init__(self, near: Sequence[PromptRow]) -> None:
         """`near` are the last stored ones before the last new one."""
@@ -264,7 +308,9 @@ class _Window:
         self.rows: list[PromptRow] = []
 
     def before(self, database: Database, row: PromptRow) -> list[PromptRow]:
-        """Return the rows that one is compared with: the last of which a response had begun when it began."""
+        """Return the rows that one is compared with: the last of which a response had begun when it
+        began.
+        """
         new, stored = _served(self.rows, row), _served(self._near, row)
         if self._is_full and len(new) + len(stored) < WINDOW:  # more are stored than are here
             stored = _prompts(database, _EARLIER, asdict(row))
@@ -274,17 +320,25 @@ class _Window:
 def _served(rows: Sequence[PromptRow], row: PromptRow) -> list[PromptRow]:
     """Return the rows before one of which a response had begun when it began."""
     before = [each for each in rows if each.exchange_id < row.exchange_id]
-    return [each for each in before if each.served_ns is not None and each.served_ns <= row.started_ns]
+    return [
+        each for each in before if each.served_ns is not None and each.served_ns <= row.started_ns
+    ]
 
 
 def _since(row: PromptRow, since_ns: int | None) -> dict[str, Any]:
     return {**asdict(row), "since_ns": NEVER_NS if since_ns is None else since_ns}
 
 
-def _one(database: Database, row: PromptRow, exchange_id: str, near: Sequence[PromptRow]) -> PromptRow | None:
-    """Return the stored row of an exchange in the session of one, which mostly is one of those that were read."""
+def _one(
+    database: Database, row: PromptRow, exchange_id: str, near: Sequence[PromptRow]
+) -> PromptRow | None:
+    """Return the stored row of an exchange in the session of one, which mostly is one of those that
+    were read.
+    """
     found = next((each for each in near if each.exchange_id == exchange_id), None)
-    return found or next(iter(_prompts(database, _ONE, {**asdict(row), "exchange_id": exchange_id})), None)
+    return found or next(
+        iter(_prompts(database, _ONE, {**asdict(row), "exchange_id": exchange_id})), None
+    )
 
 
 def _compare(database: Database, row: PromptRow) -> tuple[PromptRow, Sequence[PromptRow]]:
@@ -296,17 +350,24 @@ def _compare(database: Database, row: PromptRow) -> tuple[PromptRow, Sequence[Pr
             parent = _one(database, row, str(previous), earlier)
     found = compared(row, earlier, parent)
     if found != row:
-        database.run(_COMPARE, {**values, **{f"new_{name}": getattr(found, name) for name in _COMPARED}})
+        database.run(
+            _COMPARE, {**values, **{f"new_{name}": getattr(found, name) for name in _COMPARED}}
+        )
     return found, earlier
 
 
 def _compare_later(database: Database, row: PromptRow) -> None:
-    """Compare the later rows again, as far as one is in the window of them, and those that continue one."""
+    """Compare the later rows again, as far as one is in the window of them, and those that continue
+    one.
+    """
     computed, after, since_ns = {row.exchange_id}, row, row.served_ns
     while later := _prompts(database, _LATER, _since(after, since_ns)):
         after, earlier = _compare(database, later[0])
         computed.add(after.exchange_id)
-        if after.served_ns is not None and (after.digests, after.places) != (later[0].digests, later[0].places):
+        if after.served_ns is not None and (after.digests, after.places) != (
+            later[0].digests,
+            later[0].places,
+        ):
             since_ns = after.served_ns if since_ns is None else min(since_ns, after.served_ns)
         if len(earlier) == WINDOW and earlier[0].exchange_id > row.exchange_id:
             _compare_continuing(database, row.session_id, computed)
@@ -325,5 +386,7 @@ def _compare_continuing(database: Database, session_id: str, computed: set[str])
                 _compare(database, row)
 
 
-def _prompts(database: Database, statement: Statement, values: Mapping[str, Any]) -> list[PromptRow]:
+def _prompts(
+    database: Database, statement: Statement, values: Mapping[str, Any]
+) -> list[PromptRow]:
     return structs_of(PromptRow, list(database.ask(statement, values)))

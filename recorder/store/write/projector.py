@@ -1,13 +1,15 @@
-"""The projector: events of ended exchanges → rows of the projections, in the transaction of its caller.
+"""The projector: events of ended exchanges → rows of the projections, in the transaction of its
+caller.
 
 Rules of this file:
 
 * It reads the log and writes projections, bookkeeping of projections included, and nothing else.
-* What it writes for an exchange replaces what was there: twice is the same as once, and a rebuild is the same call.
-* Exchanges that end together are written together: what is asked and what is written goes to a server at once, and the
-  full-text indexes of SQLite are flushed at each savepoint.
-* A fold that fails is a fault of this program, not of the log: the exchange is listed with the reason, and the others
-  continue. Of several exchanges together, each is tried again alone then.
+* What it writes for an exchange replaces what was there: twice is the same as once, and a rebuild
+  is the same call.
+* Exchanges that end together are written together: what is asked and what is written goes to a
+  server at once, and the full-text indexes of SQLite are flushed at each savepoint.
+* A fold that fails is a fault of this program, not of the log: the exchange is listed with the
+  reason, and the others continue. Of several exchanges together, each is tried again alone then.
 """
 
 from __future__ import annotations
@@ -32,10 +34,32 @@ from recorder.projections.fold import Folding, Rows
 from recorder.projections.rows import TABLES, ResultRow
 from recorder.store.bodies.rows import whole_events
 from recorder.store.engine import Database, schema_named
-from recorder.store.queries.resumed_response import EARLIER_EVENTS, MAY_RESUME, RESUMING, before, earlier
-from recorder.store.schema import REBUILD, REBUILD_IS_DUE, dead_letters, events, exchanges, rebuilds, tables_of
+from recorder.store.queries.resumed_response import (
+    EARLIER_EVENTS,
+    MAY_RESUME,
+    RESUMING,
+    before,
+    earlier,
+)
+from recorder.store.schema import (
+    REBUILD,
+    REBUILD_IS_DUE,
+    dead_letters,
+    events,
+    exchanges,
+    rebuilds,
+    tables_of,
+)
 from recorder.store.search import INDEXES
-from recorder.store.sql import OF_EXCHANGE, RELEASE, ROLLBACK_TO, SAVEPOINT, Statement, Step, columns_of
+from recorder.store.sql import (
+    OF_EXCHANGE,
+    RELEASE,
+    ROLLBACK_TO,
+    SAVEPOINT,
+    Statement,
+    Step,
+    columns_of,
+)
 from recorder.store.write.call_keys import is_given, later_requests, rekey
 from recorder.store.write.links import Asking, Comparisons, Key, Links, ask_together, key_of
 from recorder.wire.grouping.session import HISTORY
@@ -44,60 +68,86 @@ log = logging.getLogger(__name__)
 
 
 REASON_LIMIT = 500  # characters
-TOGETHER_BYTES = 8 * 2**20  # of events, whose rows are in memory together: several hundred short exchanges, or one
+# of events, whose rows are in memory together: several hundred short exchanges, or one
+TOGETHER_BYTES = 8 * 2**20
 TOGETHER = 500  # exchanges
 SOURCES = 10_000  # sessions whose source is kept: a megabyte or two
 START = (BEFORE_ALL, BEFORE_ALL)
 
 
 def _insert(table: Table) -> Statement:
-    """Return the insert of a projection. Of a row whose key has no exchange, because the requests of several carry it,
-    it keeps the earliest.
+    """Return the insert of a projection.
 
-    A row that is there already is not touched: on a server, another writer of the same row would wait for the end of
-    this transaction.
+    Of a row whose key has no exchange, because the requests of several carry it, it keeps the
+    earliest.
+
+    A row that is there already is not touched: on a server, another writer of the same row would
+    wait for the end of this transaction.
     """
     if "exchange_id" in table.primary_key.columns:
         return Statement(insert(table))
     given = {column.name: bindparam(column.name, type_=column.type) for column in table.columns}
     is_stored = select(table.c.session_id).where(
         *(column == given[column.name] for column in table.primary_key),
-        tuple_(table.c.started_ns, table.c.exchange_id) <= tuple_(given["started_ns"], given["exchange_id"]),
+        tuple_(table.c.started_ns, table.c.exchange_id)
+        <= tuple_(given["started_ns"], given["exchange_id"]),
     )
-    statement = insert(table).from_select(list(given), select(*given.values()).where(~is_stored.exists()))
+    statement = insert(table).from_select(
+        list(given), select(*given.values()).where(~is_stored.exists())
+    )
     new = statement.excluded
-    is_earlier = tuple_(new.started_ns, new.exchange_id) < tuple_(table.c.started_ns, table.c.exchange_id)
+    is_earlier = tuple_(new.started_ns, new.exchange_id) < tuple_(
+        table.c.started_ns, table.c.exchange_id
+    )
     values = {column.name: new[column.name] for column in table.columns if not column.primary_key}
     return Statement(
-        statement.on_conflict_do_update(index_elements=list(table.primary_key), set_=values, where=is_earlier)
+        statement.on_conflict_do_update(
+            index_elements=list(table.primary_key), set_=values, where=is_earlier
+        )
     )
 
 
-_EXCHANGE = Statement(f"SELECT {columns_of(exchanges, 'x')} FROM exchanges AS x WHERE {OF_EXCHANGE}")
+_EXCHANGE = Statement(
+    f"SELECT {columns_of(exchanges, 'x')} FROM exchanges AS x WHERE {OF_EXCHANGE}"
+)
 _SOURCE = Statement("SELECT source FROM sessions WHERE session_id = :session_id")
-_EVENTS = Statement(f"SELECT {columns_of(events, 'e')} FROM events AS e WHERE {OF_EXCHANGE} ORDER BY pos", is_long=True)
+_EVENTS = Statement(
+    f"SELECT {columns_of(events, 'e')} FROM events AS e WHERE {OF_EXCHANGE} ORDER BY pos",
+    is_long=True,
+)
 _EARLIER = Statement(EARLIER_EVENTS)
 
-_DELETES = [Statement(f"DELETE FROM {name} WHERE {OF_EXCHANGE}") for name in (*TABLES.values(), "dead_letters")]
+_DELETES = [
+    Statement(f"DELETE FROM {name} WHERE {OF_EXCHANGE}")
+    for name in (*TABLES.values(), "dead_letters")
+]
 # In order of their keys: two who write the same results wait for each other in one direction only.
-_KEYS = {name: itemgetter(*(column.name for column in table.primary_key)) for name, table in tables_of.items()}
+_KEYS = {
+    name: itemgetter(*(column.name for column in table.primary_key))
+    for name, table in tables_of.items()
+}
 _INSERTS = {name: _insert(table) for name, table in tables_of.items()}
 _IS_PROJECTED = Statement(
     " UNION ALL ".join(
-        f"SELECT exchange_id FROM {name} WHERE {OF_EXCHANGE}" for name in (TABLES["exchanges"], "dead_letters")
+        f"SELECT exchange_id FROM {name} WHERE {OF_EXCHANGE}"
+        for name in (TABLES["exchanges"], "dead_letters")
     )
 )
 _PUT_ASIDE = Statement(insert(dead_letters))
 
 _FORGET_PLACE = Statement("DELETE FROM rebuilds WHERE name = :name")
 _SET_PLACE = Statement(insert(rebuilds))
-_DEAD = Statement("SELECT session_id, exchange_id, reason FROM dead_letters ORDER BY session_id, exchange_id")
+_DEAD = Statement(
+    "SELECT session_id, exchange_id, reason FROM dead_letters ORDER BY session_id, exchange_id"
+)
 
 _REBUILD_IS_DUE = Statement(REBUILD_IS_DUE)
 
 
 def of_each(name: Literal["add", "remove", "remove_session"]) -> list[Statement]:
-    """Return one of the statements that keep the full-text indexes with their rows, for each of `INDEXES`."""
+    """Return one of the statements that keep the full-text indexes with their rows, for each of
+    `INDEXES`.
+    """
     return [Statement(partial(_of_index, name, number)) for number in range(len(INDEXES))]
 
 
@@ -112,9 +162,11 @@ _UNINDEX = of_each("remove")
 
 @contextmanager
 def attempt(database: Database) -> Iterator[None]:
-    """Begin a part of the transaction that is undone alone if it fails; the rest may still be committed.
+    """Begin a part of the transaction that is undone alone if it fails; the rest may still be
+    committed.
 
-    Not so where the whole transaction is in question: the disk is full, the database locked or gone.
+    Not so where the whole transaction is in question: the disk is full, the database locked or
+    gone.
     """
     database.run(SAVEPOINT, {})
     try:
@@ -158,27 +210,41 @@ class Projector:
         self.project_all([(session_id, exchange_id)])
 
     def project_all(
-        self, keys: Iterable[Key], whole: Mapping[Key, Whole] = NOTHING, *, in_order: bool = False, is_new: bool = False
+        self,
+        keys: Iterable[Key],
+        whole: Mapping[Key, Whole] = NOTHING,
+        *,
+        in_order: bool = False,
+        is_new: bool = False,
     ) -> None:
         """Fold the events that the log has of exchanges, and replace their rows by the result.
 
-        Exchanges that resume the response of one are folded again: they may have been projected before it. `whole` has
-        those that are in memory: the same that the log has. With `in_order` all later ones of a session follow; if they
-        are `is_new`, none of them had ended before this transaction, and so none has rows.
+        Exchanges that resume the response of one are folded again: they may have been projected
+        before it. `whole` has those that are in memory: the same that the log has. With `in_order`
+        all later ones of a session follow; if they are `is_new`, none of them had ended before this
+        transaction, and so none has rows.
         """
         wanted = dict.fromkeys(keys)
         for first in range(0, len(wanted), TOGETHER):
             some = list(wanted)[first : first + TOGETHER]
             later = self._project(some, _Known(whole, in_order=in_order, is_new=is_new))
-            self._project([key for key in later if key not in wanted], _Known(whole, in_order=in_order, is_new=False))
+            self._project(
+                [key for key in later if key not in wanted],
+                _Known(whole, in_order=in_order, is_new=False),
+            )
 
     def add_results(self, rows: Sequence[ResultRow]) -> None:
-        """Add the results that an exchange which goes on has for calls of others: its own projection has them, too."""
+        """Add the results that an exchange which goes on has for calls of others: its own
+        projection has them, too.
+        """
         if rows:
             self._database.run_all([*_inserts({"results": list(rows)})])
 
     def _project(self, keys: Sequence[Key], known: _Known) -> list[Key]:
-        """Project some exchanges together, or each alone if that fails. Return those that resume one of them."""
+        """Project some exchanges together, or each alone if that fails.
+
+        Return those that resume one of them.
+        """
         if not keys:
             return []
         try:
@@ -186,7 +252,8 @@ class Projector:
                 return self._projected(keys, known)
         except (StoreBusyError, StoreLostError):
             raise
-        except Exception as error:  # neither a bug nor a damaged table of ours may keep the log from growing
+        except Exception as error:
+            # neither a bug nor a damaged table of ours may keep the log from growing
             if len(keys) == 1:
                 [key] = keys
                 self._put_aside(_ids(key), error)
@@ -208,7 +275,9 @@ class Projector:
         return later + self._write(together, in_order=known.in_order)
 
     def _exchanges(self, keys: Sequence[Key], known: _Known) -> list[Exchange]:
-        """Return the exchanges that the log has, with the sources of their sessions in memory and without rows."""
+        """Return the exchanges that the log has, with the sources of their sessions in memory and
+        without rows.
+        """
         if len(self._sources) > SOURCES:
             self._sources.clear()
         projected = () if known.is_new else keys
@@ -248,10 +317,16 @@ class Projector:
 
     def _earlier_events(self, exchange: Exchange) -> Iterator[Event]:
         values = earlier(exchange)
-        return before(exchange, (Event(*row) for row in self._ask(_EARLIER, values))) if values else iter(())
+        return (
+            before(exchange, (Event(*row) for row in self._ask(_EARLIER, values)))
+            if values
+            else iter(())
+        )
 
     def _write(self, together: _Together, *, in_order: bool) -> list[Key]:
-        """Write the rows of exchanges of which there are none, and return the exchanges that resume one of them."""
+        """Write the rows of exchanges of which there are none, and return the exchanges that resume
+        one of them.
+        """
         rows = together.rows
         if not rows:
             return []
@@ -269,7 +344,9 @@ class Projector:
         # Asked with the inserts: no further round trip to a server.
         questions = [is_given(calls) for calls in together.repeated]
         answers = self._database.run_all([*inserts, *questions])[len(inserts) :]
-        unknown = [calls for calls, found in zip(together.repeated, answers, strict=True) if not found]
+        unknown = [
+            calls for calls, found in zip(together.repeated, answers, strict=True) if not found
+        ]
         for key in dict.fromkeys(repeating):
             if (calls := self._repeated(key)) is not None:
                 unknown.append(calls)
@@ -298,7 +375,8 @@ class Projector:
     def _put_aside(self, ids: Mapping[str, str], error: Exception) -> None:
         """Note why an exchange has no projections.
 
-        If it is the tables that fail, all are to be built again; a damaged index does not even give rows back.
+        If it is the tables that fail, all are to be built again; a damaged index does not even give
+        rows back.
         """
         reason = storable(f"{type(error).__name__}: {error}"[:REASON_LIMIT])
         log.error("exchange %s has no projections: %s", ids["exchange_id"], reason, exc_info=error)
@@ -311,7 +389,9 @@ class Projector:
     # -- rebuilding
 
     def set_place(self, place: tuple[str, str] | None) -> None:
-        """Set the last exchange that a rebuild has done, from the next commit on; `None` when it is complete."""
+        """Set the last exchange that a rebuild has done, from the next commit on; `None` when it is
+        complete.
+        """
         self._database.run(_FORGET_PLACE, {"name": REBUILD})
         if place is not None:
             self._database.run(_SET_PLACE, {"name": REBUILD, **_ids(place)})
@@ -364,7 +444,9 @@ def _resuming(rows: Iterable[Any], later: list[Key]) -> Asking:
     answers = yield [(MAY_RESUME, {"session_id": session_id}) for session_id in sessions_]
     may_resume = {session_id for session_id, found in zip(sessions_, answers, strict=True) if found}
     responses = [row for row in responses if row.session_id in may_resume]
-    answers = yield [(RESUMING, {**_ids(key_of(row)), "response_id": row.response_id}) for row in responses]
+    answers = yield [
+        (RESUMING, {**_ids(key_of(row)), "response_id": row.response_id}) for row in responses
+    ]
     for row, found in zip(responses, answers, strict=True):
         later += [(row.session_id, str(id)) for (id,) in found]
 

@@ -1,4 +1,6 @@
-"""A transaction repeated until the database takes it: a disk is cleaned up, a lock is let go, a server returns."""
+"""A transaction repeated until the database takes it: a disk is cleaned up, a lock is let go, a
+server returns.
+"""
 
 from __future__ import annotations
 
@@ -25,18 +27,23 @@ T = TypeVar("T")
 
 
 class Stopped(Exception):
-    """The pause returned True while the database refused. Nothing is lost: the journal still has it."""
+    """The pause returned True while the database refused.
+
+    Nothing is lost: the journal still has it.
+    """
 
 
 class Uncommitted(Exception):
-    """A commit failed by a fault of ours, during a record that has no part in it: the next ingester repeats it all."""
+    """A commit failed by a fault of ours, during a record that has no part in it: the next ingester
+    repeats it all.
+    """
 
 
 def is_final(url: URL, error: StoreError) -> bool:
     """Return whether it is of no use to repeat the transaction that raised this.
 
-    Final are a conflict, a deleted database, and errors of the statement or its values. A lock, a full disk, missing
-    rights, a server that is away: somebody mends those, and the journal waits.
+    Final are a conflict, a deleted database, and errors of the statement or its values. A lock, a
+    full disk, missing rights, a server that is away: somebody mends those, and the journal waits.
     """
     if isinstance(error, StoreConflictError | StoreLostError):
         return True
@@ -53,9 +60,12 @@ class Retry:
         self._store, self._pause = store, pause
 
     def __call__(self, work: Callable[[], T], *, only_reads: bool = False) -> T:
-        """Do some work in a transaction, again and again until it is committed. Returns what it returned.
+        """Do some work in a transaction, again and again until it is committed.
 
-        Raises `Stopped` when the pause returns True, and a final `StoreError`: the next ingester begins again then.
+        Returns what it returned.
+
+        Raises `Stopped` when the pause returns True, and a final `StoreError`: the next ingester
+        begins again then.
         """
         complained_s = float("-inf")
         while True:

@@ -2,10 +2,11 @@
 
 Rules of this file:
 
-* Synchronous, for one thread: the ingester is a separate process, and statements that are compiled once and run by the
-  driver are as fast as the driver.
-* Rows of the log are added, and nothing else is done to them but by a purge (`recorder.store.maintain.purge.delete`).
-  Writing the same again changes nothing: a transaction whose commit may have failed is repeated.
+* Synchronous, for one thread: the ingester is a separate process, and statements that are compiled
+  once and run by the driver are as fast as the driver.
+* Rows of the log are added, and nothing else is done to them but by a purge
+  (`recorder.store.maintain.purge.delete`). Writing the same again changes nothing: a transaction
+  whose commit may have failed is repeated.
 * Differences between engines are behind `Writer`; no statement here depends on the engine.
 """
 
@@ -30,9 +31,22 @@ from recorder.store.bodies.dedup import BodyDeduplicator
 from recorder.store.bodies.rows import events_as_they_are
 from recorder.store.engine import BUSY_TIMEOUT_S, WRITER_ROLE, Writer, schema_of, writing_of
 from recorder.store.location import database_name, database_path, database_url
-from recorder.store.queries.resumed_response import SESSION_OF_LAST_RESPONSE, SESSION_OF_RESPONSE, SESSIONS_OF_LINKS
+from recorder.store.queries.resumed_response import (
+    SESSION_OF_LAST_RESPONSE,
+    SESSION_OF_RESPONSE,
+    SESSIONS_OF_LINKS,
+)
 from recorder.store.schema import events, exchanges, sessions
-from recorder.store.sql import FORMS, OF_EXCHANGE, RELEASE, ROLLBACK_TO, SAVEPOINT, Statement, Step, columns_of
+from recorder.store.sql import (
+    FORMS,
+    OF_EXCHANGE,
+    RELEASE,
+    ROLLBACK_TO,
+    SAVEPOINT,
+    Statement,
+    Step,
+    columns_of,
+)
 from recorder.store.write.projector import Projector
 
 OWNERS = 10_000  # exchanges whose owner is known: more than are open at once
@@ -50,8 +64,9 @@ _head = msgspec.json.Decoder(_Head).decode
 
 
 def _in_order(events_: Iterable[Event]) -> list[Event]:
-    """Return events in order of their keys. Those of one exchange mostly are already: to sort all takes five times as
-    long.
+    """Return events in order of their keys.
+
+    Those of one exchange mostly are already: to sort all takes five times as long.
     """
     of_exchanges = defaultdict[tuple[str, str], list[Event]](list)
     for event in events_:
@@ -73,15 +88,19 @@ _NEWEST = "ORDER BY created_ns DESC, session_id DESC LIMIT 1"
 _SESSION_NAMED = Statement(f"{_NAMED} AND substr(labels, 1, {len(OWNED)}) <> '{OWNED}' {_NEWEST}")
 _SESSION_OF_OWNER = Statement(f"{_NAMED} AND labels = :labels {_NEWEST}")
 _LABELS = Statement("SELECT labels FROM sessions WHERE session_id = :session_id")
-_SESSION_OF_EXCHANGE = Statement("SELECT session_id FROM exchanges WHERE exchange_id = :exchange_id")
+_SESSION_OF_EXCHANGE = Statement(
+    "SELECT session_id FROM exchanges WHERE exchange_id = :exchange_id"
+)
 _LAST_EVENT = Statement(
     f"SELECT {columns_of(events, 'e')} FROM events AS e WHERE {OF_EXCHANGE} ORDER BY pos DESC LIMIT 1"
 )
 
 
 def _set_offset(engine: str) -> str:
-    """Return the statement that sets a place. One never goes back: a commit that was given up may be done late, after
-    what was committed since.
+    """Return the statement that sets a place.
+
+    One never goes back: a commit that was given up may be done late, after what was committed
+    since.
     """
     return f"""INSERT INTO ingest_offsets (recorder_id, segment, "offset", seen_ns, host)
 VALUES (:recorder_id, :segment, :offset, {FORMS[engine].clock_ns}, :host)
@@ -92,7 +111,9 @@ WHERE (excluded.segment, excluded."offset") >= (ingest_offsets.segment, ingest_o
 
 _SET_OFFSET = Statement(_set_offset)
 _OF_RECORDER = "WHERE recorder_id = :recorder_id"
-_RENEW = Statement(lambda engine: f"UPDATE ingest_offsets SET seen_ns = {FORMS[engine].clock_ns} {_OF_RECORDER}")
+_RENEW = Statement(
+    lambda engine: f"UPDATE ingest_offsets SET seen_ns = {FORMS[engine].clock_ns} {_OF_RECORDER}"
+)
 _OFFSET = Statement(f'SELECT segment, "offset" FROM ingest_offsets {_OF_RECORDER}')
 _FORGET = Statement(f"DELETE FROM ingest_offsets {_OF_RECORDER}")
 
@@ -100,10 +121,11 @@ _FORGET = Statement(f"DELETE FROM ingest_offsets {_OF_RECORDER}")
 class EventAppender:
     """A writer of events, in the transactions of its owner, all of which pass through `certain`.
 
-    A body may be written as a recipe, which refers only to rows whose content is certain: those that this writer has
-    inserted itself, in this transaction or a committed one. A row that was there before may be encoded otherwise, and
-    it is unknown if a failed transaction is in the log: then everything is forgotten, and the next bodies are stored
-    whole. And it refers only to rows of the same owner and team: who sees one sees the others.
+    A body may be written as a recipe, which refers only to rows whose content is certain: those
+    that this writer has inserted itself, in this transaction or a committed one. A row that was
+    there before may be encoded otherwise, and it is unknown if a failed transaction is in the log:
+    then everything is forgotten, and the next bodies are stored whole. And it refers only to rows
+    of the same owner and team: who sees one sees the others.
     """
 
     def __init__(self, writer: Writer) -> None:
@@ -113,7 +135,9 @@ class EventAppender:
 
     @contextmanager
     def certain(self, transaction: AbstractContextManager[None]) -> Iterator[None]:
-        """Run a transaction in which events are appended, and forget all bodies if it fails after it began."""
+        """Run a transaction in which events are appended, and forget all bodies if it fails after
+        it began.
+        """
         has_begun = False
         try:
             with transaction:
@@ -150,7 +174,9 @@ class EventAppender:
         if event.kind != "request":
             return event
         if event.type == SHARED:
-            raise StoreConflictError(f"The database refused a row: no event has the type {SHARED!r}.")
+            raise StoreConflictError(
+                f"The database refused a row: no event has the type {SHARED!r}."
+            )
         if event.type is None:
             self._learn_owner(event)
         if event.type != "body":
@@ -182,11 +208,12 @@ class Store:
         answer_timeout_s: float = inf,
         host: str | None = None,
     ) -> None:
-        """`busy_timeout_s` is how long a transaction waits for another writer before it raises `StoreBusyError`.
+        """`busy_timeout_s` is how long a transaction waits for another writer before it raises
+        `StoreBusyError`.
 
-        `answer_timeout_s` is the same for a server that does not answer. It is for a caller that repeats what it asked:
-        nobody knows whether the server still does it. `host` is where the recorders are whose places are set, if not on
-        this machine.
+        `answer_timeout_s` is the same for a server that does not answer. It is for a caller that
+        repeats what it asked: nobody knows whether the server still does it. `host` is where the
+        recorders are whose places are set, if not on this machine.
         """
         self.url = database_url(url)
         self._host = host or platform.node()
@@ -219,12 +246,15 @@ class Store:
 
     @contextmanager
     def transaction(self, alone: bool = False) -> Iterator[None]:
-        """Commit all that is written inside at its end, durably, or nothing if it raises. `alone` waits for other
-        writers of a server, and makes later ones wait; in a file it is always so.
+        """Commit all that is written inside at its end, durably, or nothing if it raises.
 
-        Raises `StoreBusyError` when another program writes for too long or the disk is full: nothing is written then,
-        and the same transaction may be repeated. Raises `StoreLostError` when the file was deleted or replaced: it may
-        be repeated with a new store, once this one is closed.
+        `alone` waits for other writers of a server, and makes later ones wait; in a file it is
+        always so.
+
+        Raises `StoreBusyError` when another program writes for too long or the disk is full:
+        nothing is written then, and the same transaction may be repeated. Raises `StoreLostError`
+        when the file was deleted or replaced: it may be repeated with a new store, once this one is
+        closed.
         """
         with self._appender.certain(self._writer.transaction(alone)), self._inside():
             yield
@@ -246,14 +276,20 @@ class Store:
             self._is_inside = False
 
     def session_of_exchange(self, exchange_id: str) -> str | None:
-        """Return the id of the session that an exchange is in, or None if the log does not have it yet."""
+        """Return the id of the session that an exchange is in, or None if the log does not have it
+        yet.
+        """
         return self.sessions_of(exchange_id)[0]
 
     def sessions_of(
-        self, exchange_id: str, name: str = "", sources: Sequence[str] = (), owner: str | None = None
+        self,
+        exchange_id: str,
+        name: str = "",
+        sources: Sequence[str] = (),
+        owner: str | None = None,
     ) -> list[str | None]:
-        """Return the id of the session that an exchange is in, and of the newest session of a name and an owner that
-        each of some grouping rules (`sources`) gave; None where there is none.
+        """Return the id of the session that an exchange is in, and of the newest session of a name
+        and an owner that each of some grouping rules (`sources`) gave; None where there is none.
         """
         statement = _SESSION_NAMED if owner is None else _SESSION_OF_OWNER
         values = {"name": name} if owner is None else {"name": name, "labels": labels_of(owner)}
@@ -262,7 +298,9 @@ class Store:
         return [_first_id(rows) for rows in answers]
 
     def session_of_response(self, response_id: str) -> str | None:
-        """Return the id of the session in which one of the last exchanges had a response id, or None."""
+        """Return the id of the session in which one of the last exchanges had a response id, or
+        None.
+        """
         quoted_id = msgspec.json.encode(response_id)
         rows = list(self.ask(SESSION_OF_RESPONSE, {"quoted_id": quoted_id}))
         if not rows:
@@ -275,12 +313,15 @@ class Store:
         return next((owner_of(labels) for (labels,) in rows), None)
 
     def session_of_links(self, links: Sequence[str], source: str) -> str | None:
-        """Return the id of the one session of a grouping rule whose last exchanges were given one of these ids, of
-        calls or items. None if several have them: some servers give the same ids over and over.
+        """Return the id of the one session of a grouping rule whose last exchanges were given one
+        of these ids, of calls or items. None if several have them: some servers give the same ids
+        over and over.
         """
         self.run_all([])  # after all that was run before: this statement is not compiled beforehand
         with self._statement():
-            rows = self._connection.execute(SESSIONS_OF_LINKS, {"links": list(links), "source": source}).all()
+            rows = self._connection.execute(
+                SESSIONS_OF_LINKS, {"links": list(links), "source": source}
+            ).all()
         return _first_id(rows) if len(rows) == 1 else None
 
     def last_event(self, session_id: str, exchange_id: str) -> Event | None:
@@ -297,16 +338,23 @@ class Store:
         self._add(sessions, added)
 
     def add_exchange(self, exchange: Exchange) -> None:
-        """Add an exchange. Raise `StoreConflictError` if its id has other content, or its session is not there."""
+        """Add an exchange.
+
+        Raise `StoreConflictError` if its id has other content, or its session is not there.
+        """
         self.add_exchanges([exchange])
 
     def add_exchanges(self, added: Sequence[Exchange]) -> None:
-        """Add exchanges. Raise `StoreConflictError` if the id of one has other content, or its session is not there."""
+        """Add exchanges.
+
+        Raise `StoreConflictError` if the id of one has other content, or its session is not there.
+        """
         self._add(exchanges, added)
 
     def append(self, events_: Sequence[Event]) -> bool:
-        """Append events of any number of exchanges, in any order. Rows that are there already are skipped. Return
-        whether none was there.
+        """Append events of any number of exchanges, in any order.
+
+        Rows that are there already are skipped. Return whether none was there.
 
         Raise `StoreConflictError` if a position has other content, or would be skipped.
         """
@@ -314,7 +362,10 @@ class Store:
             return self._appender.append(_in_order(events_))
 
     def delete_session(self, session_id: str) -> None:
-        """Delete the rows of a purged session from the log. Its tombstone stands in this transaction already."""
+        """Delete the rows of a purged session from the log.
+
+        Its tombstone stands in this transaction already.
+        """
         with self._statement():
             self._writer.delete_session(session_id)
 
@@ -324,11 +375,16 @@ class Store:
         self.run(_SET_OFFSET, {**place, "host": self._host})
 
     def renew(self, recorder_id: str) -> None:
-        """Write a recorder's sign of life to a server, as `set_offset` does too. For idle moments."""
+        """Write a recorder's sign of life to a server, as `set_offset` does too.
+
+        For idle moments.
+        """
         self.run(_RENEW, {"recorder_id": recorder_id})
 
     def offset(self, recorder_id: str) -> tuple[int, int] | None:
-        """Return the segment and offset up to which the journal of a recorder is in the log, or None."""
+        """Return the segment and offset up to which the journal of a recorder is in the log, or
+        None.
+        """
         rows = self.ask(_OFFSET, {"recorder_id": recorder_id})
         return next(((segment, offset) for segment, offset in rows), None)
 
@@ -337,11 +393,17 @@ class Store:
         self.run(_FORGET, {"recorder_id": recorder_id})
 
     def checkpoint(self) -> None:
-        """Move what was committed to where it stays, as far as no reader is in the way. For idle moments."""
+        """Move what was committed to where it stays, as far as no reader is in the way.
+
+        For idle moments.
+        """
         self._writer.checkpoint()
 
     def tidy(self) -> None:
-        """Do the checkpoint that a reader was in the way of, if it is time. For idle moments, as often as one likes."""
+        """Do the checkpoint that a reader was in the way of, if it is time.
+
+        For idle moments, as often as one likes.
+        """
         self._writer.tidy()
 
     def require_rights(self) -> None:
@@ -355,8 +417,8 @@ class Store:
                 )
 
     def grant(self, statements: Iterable[str]) -> None:
-        """Run statements of the schema's owner, about rights or partitions, in a separate transaction. They lock
-        tables, one after another, so nobody writes meanwhile.
+        """Run statements of the schema's owner, about rights or partitions, in a separate
+        transaction. They lock tables, one after another, so nobody writes meanwhile.
         """
         with self.transaction(alone=True), self._statement():
             self.run_all([])
@@ -390,12 +452,17 @@ class Store:
 
     @contextmanager
     def _statement(self) -> Iterator[None]:
-        """Prevent the commit of a transaction in which a statement failed, even if the caller continues.
+        """Prevent the commit of a transaction in which a statement failed, even if the caller
+        continues.
 
-        On a full disk SQLite undoes the statement or the whole transaction, and takes the next small row gladly.
+        On a full disk SQLite undoes the statement or the whole transaction, and takes the next
+        small row gladly.
         """
-        if not self._is_inside:  # SQLAlchemy would begin a transaction: without the write lock, without an end
-            raise RuntimeError("A store is read and written inside `with store.transaction():` only.")
+        # SQLAlchemy would begin a transaction: without the write lock, without an end
+        if not self._is_inside:
+            raise RuntimeError(
+                "A store is read and written inside `with store.transaction():` only."
+            )
         try:
             with self._writer.translated():
                 yield

@@ -2,17 +2,18 @@
 
 Rules of this file:
 
-* A character is replaced by one of its kind: a letter by a letter of the same case, a digit by a digit, any other one
-  beyond ASCII by one of the same block. Space, punctuation and zero stay. So the filler has as many bytes as the text,
-  in JSON too, and base64 stays base64.
-* Which one it is, a keyed digest of all that came before in the same text says. So the filler of the pieces of a text
-  is the filler of the text; the same text has the same filler, another one another; what two texts begin with alike,
-  their fillers begin with alike.
-* Of a text that is JSON, each string and each number in it counts as a text by itself. So it stays JSON, and
-  `{"city": "Paris"}` as a text and as an object have the same filler.
+* A character is replaced by one of its kind: a letter by a letter of the same case, a digit by a
+  digit, any other one beyond ASCII by one of the same block. Space, punctuation and zero stay. So
+  the filler has as many bytes as the text, in JSON too, and base64 stays base64.
+* Which one it is, a keyed digest of all that came before in the same text says. So the filler of
+  the pieces of a text is the filler of the text; the same text has the same filler, another one
+  another; what two texts begin with alike, their fillers begin with alike.
+* Of a text that is JSON, each string and each number in it counts as a text by itself. So it stays
+  JSON, and `{"city": "Paris"}` as a text and as an object have the same filler.
 
-What filler tells: how long a text and its words are, its punctuation, and how far two texts are the same. Who knows one
-text can find where others begin as it does. Nobody learns a text from its filler alone without the key.
+What filler tells: how long a text and its words are, its punctuation, and how far two texts are the
+same. Who knows one text can find where others begin as it does. Nobody learns a text from its
+filler alone without the key.
 """
 
 from __future__ import annotations
@@ -26,7 +27,9 @@ from itertools import count
 KEY_BYTES = 32
 
 _CACHE_BYTES = 16 * 2**20
-"""Of texts whose filler is remembered: an agent sends its whole conversation with each request, a megabyte at most."""
+"""Of texts whose filler is remembered: an agent sends its whole conversation with each request, a
+megabyte at most.
+"""
 _CACHED = 32  # bytes of a text that is worth a place there
 
 _LOWER, _UPPER, _DIGITS = b"abcdefghijklmnopqrstuvwxyz", b"ABCDEFGHIJKLMNOPQRSTUVWXYZ", b"123456789"
@@ -72,7 +75,10 @@ class FillerKey:
         """Return the filler of a text that stands in no JSON."""
         filler = _Text(self)
         units = text.encode("utf-16-be", "surrogatepass")
-        moved = b"".join(filler.unit(int.from_bytes(units[at : at + 2])).to_bytes(2) for at in range(0, len(units), 2))
+        moved = b"".join(
+            filler.unit(int.from_bytes(units[at : at + 2])).to_bytes(2)
+            for at in range(0, len(units), 2)
+        )
         return moved.decode("utf-16-be", "surrogatepass")
 
     def loose(self, data: bytes) -> bytes:
@@ -161,8 +167,9 @@ class Filler:
 class _Text:
     """Filler of a text that is not JSON.
 
-    A digest of all before a word gives a byte for each of its letters. That byte, and what the letters before it in the
-    word have led to in `chain`, choose the order of the alphabet. A digest for each letter takes five times as long.
+    A digest of all before a word gives a byte for each of its letters. That byte, and what the
+    letters before it in the word have led to in `chain`, choose the order of the alphabet. A digest
+    for each letter takes five times as long.
     """
 
     def __init__(self, key: FillerKey) -> None:
@@ -286,8 +293,8 @@ class _Json:
 
 @lru_cache(maxsize=8)  # a recorder has one key, an export one
 def _tables(secret: bytes) -> tuple[list[bytes], list[bytes], list[bytes]]:
-    """Return 256 orders of the letters and digits, 256 tables of random bytes, and 256 orders of the hexadecimal digits
-    from 1: zero stays.
+    """Return 256 orders of the letters and digits, 256 tables of random bytes, and 256 orders of
+    the hexadecimal digits from 1: zero stays.
     """
     tables, chain, nibbles = [], [], []
     for number in range(256):
@@ -304,7 +311,9 @@ def _tables(secret: bytes) -> tuple[list[bytes], list[bytes], list[bytes]]:
 
 def _stream(secret: bytes, number: int) -> Iterator[int]:
     for block in count():
-        yield from blake2b(b"%d %d" % (number, block), key=secret[:KEY_BYTES], person=b"filler").digest()
+        yield from blake2b(
+            b"%d %d" % (number, block), key=secret[:KEY_BYTES], person=b"filler"
+        ).digest()
 
 
 def _shuffled(alphabet: bytes, stream: Iterator[int]) -> bytes:

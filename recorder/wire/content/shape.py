@@ -2,13 +2,15 @@
 
 Rules of this file:
 
-* What is structure stays: names of members, types, roles, models, names of tools, ids, times, numbers. A string that no
-  table here calls structure is a text; so is one that does not look like a word or an id.
-* Of what a tool is called with, all is text: the names of members and the numbers too. The `properties` of a schema
-  have the same filler, so that arguments fit their schema still.
-* JSON has as many bytes as before: only the characters of strings change, never its layout. What is no JSON is filled
-  as a text, or not kept (`unkept`).
-* The text of a stream is that of its pieces: what follows each other in one place of a response is one text.
+* What is structure stays: names of members, types, roles, models, names of tools, ids, times,
+  numbers. A string that no table here calls structure is a text; so is one that does not look like
+  a word or an id.
+* Of what a tool is called with, all is text: the names of members and the numbers too. The
+  `properties` of a schema have the same filler, so that arguments fit their schema still.
+* JSON has as many bytes as before: only the characters of strings change, never its layout. What is
+  no JSON is filled as a text, or not kept (`unkept`).
+* The text of a stream is that of its pieces: what follows each other in one place of a response is
+  one text.
 """
 
 from __future__ import annotations
@@ -27,7 +29,8 @@ from recorder.wire.framing import Framing
 from recorder.wire.framing.sse import BOM
 from recorder.wire.redaction.bodies import placeholder
 
-_LANES = 256  # texts of one response that are open at once: the most that was seen has some thirty calls
+# texts of one response that are open at once: the most that was seen has some thirty calls
+_LANES = 256
 
 _WORDS = names("""
     type object role model models modelVersion model_version status event_type sessionUpdate method jsonrpc
@@ -42,7 +45,9 @@ _WORDS = names("""
 """)
 """Members whose values are words of a protocol."""
 
-_TOOLS = names("name tool_name toolName recipient_name allowedFunctionNames allowed_function_names tools")
+_TOOLS = names(
+    "name tool_name toolName recipient_name allowedFunctionNames allowed_function_names tools"
+)
 """Members that have the name of a tool; beside a role it is that of a person."""
 
 _CALLED_WITH = names("args arguments rawInput raw_input parsed_arguments")
@@ -65,7 +70,9 @@ _SUMMARY = re.compile("auto|concise|detailed|none")
 _FINE_TUNED = "ft:"
 _DATA_URL = re.compile(rb"data:[\w/.+-]{1,80};base64,")
 
-_TOKEN = re.compile(rb'"([^"\\]*+(?:\\.[^"\\]*+)*+)(?:"(\s*:)?|\\?\Z)|-?[0-9][0-9.eE+-]*', re.DOTALL)
+_TOKEN = re.compile(
+    rb'"([^"\\]*+(?:\\.[^"\\]*+)*+)(?:"(\s*:)?|\\?\Z)|-?[0-9][0-9.eE+-]*', re.DOTALL
+)
 
 _Fill = Callable[[bytes], bytes]
 _Holders = Sequence[Mapping[str, Any]]
@@ -116,7 +123,9 @@ class Shaper:
         return data.replace(coded, b64encode(self._json(inner, is_piece=True)))
 
     def comment(self, raw: bytes) -> bytes:
-        """Return the shape of a comment of a stream: servers have one that says that they are alive."""
+        """Return the shape of a comment of a stream: servers have one that says that they are
+        alive.
+        """
         return raw if len(raw) <= 40 and _ALIVE.fullmatch(raw) else self._loose(raw)
 
     def id(self, text: str) -> str:
@@ -128,7 +137,9 @@ class Shaper:
         if not _LONG_HEX.fullmatch(rest):
             return text[: len(text) - len(rest)] + self._key.word(rest)
         digits = iter(self._key.digest(rest.encode(), 64).hex() * (1 + len(rest) // 128))
-        return text[: len(text) - len(rest)] + "".join(next(digits) if each != "-" else each for each in rest)
+        return text[: len(text) - len(rest)] + "".join(
+            next(digits) if each != "-" else each for each in rest
+        )
 
     # -- JSON: a plan of its tokens by its values, then the tokens in its bytes
 
@@ -167,31 +178,49 @@ class Shaper:
     ) -> None:
         """Add how each token of a value is filled, in their order; None for one that stays."""
         if isinstance(value, str):
-            plan.append(self._key.filled if is_text else self._fill(value, path, holders, is_piece=is_piece))
+            plan.append(
+                self._key.filled if is_text else self._fill(value, path, holders, is_piece=is_piece)
+            )
         elif isinstance(value, dict):
             is_text = is_text or _is_called_with(path)
             is_named = is_text or path[-1:] == ("properties",)
             for name, inner in value.items():
                 plan.append(self._key.filled if is_named else None)
-                self._add(plan, inner, (*path, name), (*holders, value), is_piece=is_piece, is_text=is_text)
+                self._add(
+                    plan,
+                    inner,
+                    (*path, name),
+                    (*holders, value),
+                    is_piece=is_piece,
+                    is_text=is_text,
+                )
         elif isinstance(value, list):
-            is_text = is_text or (path[-1:] != ("input",) and _is_called_with(path))  # that has items
+            # that has items
+            is_text = is_text or (path[-1:] != ("input",) and _is_called_with(path))
             for inner in value:
                 self._add(plan, inner, (*path, "*"), holders, is_piece=is_piece, is_text=is_text)
         elif value is not None and not isinstance(value, bool):
             plan.append(self._key.number if is_text else None)
 
-    def _fill(self, value: str, path: tuple[str, ...], holders: _Holders, *, is_piece: bool) -> _Fill | None:
+    def _fill(
+        self, value: str, path: tuple[str, ...], holders: _Holders, *, is_piece: bool
+    ) -> _Fill | None:
         """Return how a string is filled; None if it stays."""
         name = next((step for step in reversed(path) if step != "*"), "")
         form = _form_of(name)
         if self._maps_ids and value.startswith(_FINE_TUNED):
             form = None  # the name of its organization is in that of the model
-        if form is not None and form.fullmatch(value) and _is_structure(name, holders[-1] if holders else {}):
+        if (
+            form is not None
+            and form.fullmatch(value)
+            and _is_structure(name, holders[-1] if holders else {})
+        ):
             return self._id_between_quotes if self._maps_ids and form is _ID else None
         if name == "arguments" and value in _NO_ARGUMENTS:
             return None
-        if is_piece and (not _PIECES.isdisjoint(path) or ".".join(path).replace(".*", "") in self._pieces):
+        if is_piece and (
+            not _PIECES.isdisjoint(path) or ".".join(path).replace(".*", "") in self._pieces
+        ):
             return self._lane(path, holders).filled
         return self._whole
 
@@ -226,8 +255,9 @@ class Shaper:
     # -- what is no JSON, or none that can be read
 
     def _loose(self, data: bytes) -> bytes:
-        """Return the shape of what cannot be read: of JSON that breaks off, or that has a name twice, the strings are
-        filled; of a block of several lines, what follows each field; of anything else, all is one text.
+        """Return the shape of what cannot be read: of JSON that breaks off, or that has a name
+        twice, the strings are filled; of a block of several lines, what follows each field; of
+        anything else, all is one text.
         """
         if _BROKEN_JSON.fullmatch(_TOKEN.sub(b"0", data)):
             return _TOKEN.sub(self._loose_token, data)
@@ -250,24 +280,34 @@ _BROKEN_JSON = re.compile(rb"\s*[{\[](?:[\s{}\[\]:,0-9.eE+-]|true|false|null)*+[
 _LINES = re.compile(rb"(?:data|event|id|retry|error)?:")
 _FIELD = re.compile(rb"^((?:data|event|id|retry|error)?: ?|)([^\r\n]+)", re.MULTILINE)
 _KEPT_FIELDS = (b"event:", b"id:", b"retry:")
-_ALIVE = re.compile(rb"\s*:?\s*(?i:ping|keep-?alive|heartbeat|openrouter processing|ok|connected)?\s*")
+_ALIVE = re.compile(
+    rb"\s*:?\s*(?i:ping|keep-?alive|heartbeat|openrouter processing|ok|connected)?\s*"
+)
 
 
 def unkept(data: bytes, key: FillerKey) -> bytes:
-    """Return what stands in place of a body of which no shape can be made: its size, and a keyed digest of it."""
+    """Return what stands in place of a body of which no shape can be made: its size, and a keyed
+    digest of it.
+    """
     return placeholder("content", len(data)) + b" " + key.digest(data).hex().encode()
 
 
 @lru_cache(maxsize=4096)  # the names of an API are few
 def _form_of(name: str) -> re.Pattern[str] | None:
-    """Return the form of a value that makes it structure in a member of that name; None if nothing does."""
+    """Return the form of a value that makes it structure in a member of that name; None if nothing
+    does.
+    """
     if name in _IDS or _ID_NAMED.fullmatch(name):
         return _ID
     if name in _TIMES:
         return _TIME
     if name == "summary":  # that a request asks for; else it is one
         return _SUMMARY
-    return _WORD if name in _WORDS or name in _TOOLS or name.startswith("$") or name == "code" else None
+    return (
+        _WORD
+        if name in _WORDS or name in _TOOLS or name.startswith("$") or name == "code"
+        else None
+    )
 
 
 def _is_structure(name: str, holder: Mapping[str, Any]) -> bool:
@@ -278,7 +318,9 @@ def _is_structure(name: str, holder: Mapping[str, Any]) -> bool:
 
 
 def _is_called_with(path: tuple[str, ...]) -> bool:
-    """Return whether an object at that path is what a tool is called with, or what one of Gemini answers."""
+    """Return whether an object at that path is what a tool is called with, or what one of Gemini
+    answers.
+    """
     if path[-1:] == ("response",):
         return not _ANSWERED_WITH.isdisjoint(path)
     if path[-1:] == ("input",):  # one at the root is the prompt
@@ -287,7 +329,9 @@ def _is_called_with(path: tuple[str, ...]) -> bool:
 
 
 def _declared(kind: str) -> frozenset[str]:
-    """Return the names of members that have ids, or times, as the noise of all formats declares them."""
+    """Return the names of members that have ids, or times, as the noise of all formats declares
+    them.
+    """
     found = set()
     for dialect in DIALECTS:
         for field in dialect.fields.noise:

@@ -2,10 +2,11 @@
 
 Must not know: the log, and where bytes come from.
 
-A folder decodes the events of its format into facts (`recorder.model.facts`), tool calls among them, and reads its
-requests. A further format is a folder with a `DIALECT` and its line in `_FOLDERS`: everything that depends on a format
-reads it from there. A module `lint` in it has rules, a module `probe` the cases of a probe; their layers load them. A
-module `edit` writes an answer that a person gives (`recorder.wire.dialects.edited`).
+A folder decodes the events of its format into facts (`recorder.model.facts`), tool calls among
+them, and reads its requests. A further format is a folder with a `DIALECT` and its line in
+`_FOLDERS`: everything that depends on a format reads it from there. A module `lint` in it has
+rules, a module `probe` the cases of a probe; their layers load them. A module `edit` writes an
+answer that a person gives (`recorder.wire.dialects.edited`).
 """
 
 from __future__ import annotations
@@ -20,7 +21,14 @@ import msgspec
 from recorder.model.events import STDIO, Header, header
 from recorder.program import load
 from recorder.wire.dialects import other
-from recorder.wire.dialects.dialect import Dialect, Ending, LiveRequest, LiveSession, MessageIds, WebSocketFormat
+from recorder.wire.dialects.dialect import (
+    Dialect,
+    Ending,
+    LiveRequest,
+    LiveSession,
+    MessageIds,
+    WebSocketFormat,
+)
 from recorder.wire.dialects.keys import Keys
 from recorder.wire.framing import AWS_EVENT_STREAM, JSON_ARRAY, SSE, Framing, aws_event_stream
 from recorder.wire.providers import BY_NAME, PROVIDERS
@@ -105,7 +113,9 @@ def names() -> list[str]:
 
 
 def by_name(name: str) -> Dialect:
-    """Return the dialect of that name; `other` for one of another version, or that is not declared any more."""
+    """Return the dialect of that name; `other` for one of another version, or that is not declared
+    any more.
+    """
     return _BY_NAME.get(name, other.DIALECT)
 
 
@@ -115,16 +125,23 @@ def answered_in(dialect: Dialect, framing: str) -> Dialect:
 
 
 def parts(name: str) -> dict[str, Any]:
-    """Return the modules of that name in the folders of formats, by the names of the formats that have one.
+    """Return the modules of that name in the folders of formats, by the names of the formats that
+    have one.
 
-    A part is of the layer of its name: `lint` of `recorder.lint`, `probe` of `recorder.probe`. It is loaded from there.
+    A part is of the layer of its name: `lint` of `recorder.lint`, `probe` of `recorder.probe`. It
+    is loaded from there.
     """
-    places = {dialect.name: f"{folder}.{name}" for dialect, folder in zip(DIALECTS, _FOLDERS, strict=False)}
+    places = {
+        dialect.name: f"{folder}.{name}"
+        for dialect, folder in zip(DIALECTS, _FOLDERS, strict=False)
+    }
     return {format: load(place) for format, place in places.items() if find_spec(place) is not None}
 
 
 def by_path(method: str, target: str) -> Dialect:
-    """Return the dialect whose server told a target to its client, else the first whose routes match the path."""
+    """Return the dialect whose server told a target to its client, else the first whose routes
+    match the path.
+    """
     told = told_by_server(method, target)
     if told is not None:
         return told
@@ -134,7 +151,9 @@ def by_path(method: str, target: str) -> Dialect:
 
 
 def by_lines(first: bytes) -> Dialect:
-    """Return the dialect of a program whose first read this is, of either side; `other` if it shows none."""
+    """Return the dialect of a program whose first read this is, of either side; `other` if it shows
+    none.
+    """
     spoken = (each for each in _OF_PROGRAMS if each.program and each.program.begins(first))
     return next(spoken, other.DIALECT)
 
@@ -144,7 +163,9 @@ def told_by_server(method: str, target: str) -> Dialect | None:
     if "?" not in target:
         return None
     asked = f"{method.upper()} {target}"
-    return next((each for each in _TOLD if each.told_targets and each.told_targets.search(asked)), None)
+    return next(
+        (each for each in _TOLD if each.told_targets and each.told_targets.search(asked)), None
+    )
 
 
 def tells_targets(method: str, target: str) -> bool:
@@ -156,21 +177,30 @@ def tells_targets(method: str, target: str) -> bool:
 def by_request(method: str, target: str, headers: Sequence[Header], body: bytes) -> Dialect:
     """Return the dialect of a request by its target, else by what its headers and its body say.
 
-    These say it, too, on a route on which apps answer in another framing. Of a program, its first lines have said it.
+    These say it, too, on a route on which apps answer in another framing. Of a program, its first
+    lines have said it.
     """
     if method == STDIO:
         type = header(headers, "content-type")
-        of_type = (each for each in _OF_PROGRAMS if each.program and each.program.media_type == type)
+        of_type = (
+            each for each in _OF_PROGRAMS if each.program and each.program.media_type == type
+        )
         declared = (each for each in _DECLARED.values() if each.routes.search(f"{method} {target}"))
         return next(chain(of_type, declared, [other.DIALECT]))
     found = by_path(method, target)
     if found is not other.DIALECT and found.framing is None:
         return found
-    return next((dialect for dialect in _ASKED if dialect.is_asked and dialect.is_asked(headers, body)), found)
+    return next(
+        (dialect for dialect in _ASKED if dialect.is_asked and dialect.is_asked(headers, body)),
+        found,
+    )
 
 
-def error_body(method: str, target: str, upstream: str, status: int, message: str, code: str | None = None) -> bytes:
-    """Encode an error of our own as the provider gives its errors, so that its client reads it as such.
+def error_body(
+    method: str, target: str, upstream: str, status: int, message: str, code: str | None = None
+) -> bytes:
+    """Encode an error of our own as the provider gives its errors, so that its client reads it as
+    such.
 
     The path of the request determines the format, else the name of the upstream does.
     """
@@ -179,9 +209,17 @@ def error_body(method: str, target: str, upstream: str, status: int, message: st
 
 
 def error_in_stream(
-    framing: Framing, method: str, target: str, upstream: str, status: int, message: str, number: int
+    framing: Framing,
+    method: str,
+    target: str,
+    upstream: str,
+    status: int,
+    message: str,
+    number: int,
 ) -> bytes:
-    """Encode what says an error of our own in a stream of that framing, after `number` of its events."""
+    """Encode what says an error of our own in a stream of that framing, after `number` of its
+    events.
+    """
     dialect, make_body = _of_errors(method, target, upstream)
     if framing is SSE:
         return _error_events(dialect, make_body, status, message, number)
@@ -193,7 +231,9 @@ def error_in_stream(
     return body + b"\n"
 
 
-def _error_events(dialect: Dialect, make_body: _MakeBody, status: int, message: str, number: int) -> bytes:
+def _error_events(
+    dialect: Dialect, make_body: _MakeBody, status: int, message: str, number: int
+) -> bytes:
     payloads: Sequence[Mapping[str, Any]] = [make_body(status, message, None)]
     if dialect.error_events is not None:
         payloads = dialect.error_events(status, message, number)

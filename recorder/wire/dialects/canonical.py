@@ -45,7 +45,9 @@ def texts_of(content: Any) -> list[str]:
 
 
 def decoded_arguments(arguments: Any) -> Any:
-    """Return the arguments of a call, given as JSON or as text of it, in whatever order its fields are."""
+    """Return the arguments of a call, given as JSON or as text of it, in whatever order its fields
+    are.
+    """
     if not isinstance(arguments, str):
         return arguments
     try:
@@ -55,8 +57,9 @@ def decoded_arguments(arguments: Any) -> Any:
 
 
 def call_place(name: str | None, arguments: Any) -> str:
-    """Return what a call has in a response and where a request repeats it, whatever became of its id: its name, and a
-    digest of its arguments, given as JSON or as text of it. Clients write 1 for 1.0.
+    """Return what a call has in a response and where a request repeats it, whatever became of its
+    id: its name, and a digest of its arguments, given as JSON or as text of it. Clients write 1 for
+    1.0.
     """
     arguments = decoded_arguments(arguments)
     try:
@@ -80,7 +83,9 @@ DIGEST_DIGITS = 16  # hex: 64 bits tell the requests of a log apart
 
 
 class Sized(NamedTuple):
-    """The size of a part of a request and its digest, which is None if the request has no such part."""
+    """The size of a part of a request and its digest, which is None if the request has no such
+    part.
+    """
 
     size_bytes: int
     digest: str | None
@@ -101,7 +106,9 @@ def sized_texts(texts: Iterable[str], changes: Callable[[str], bool]) -> Sized:
 
 
 def sized_tools(tools: Sequence[Any], marks: Collection[str] = ()) -> Sized:
-    """Return the size of some tools as JSON without spaces, and their digest, which is without cache marks."""
+    """Return the size of some tools as JSON without spaces, and their digest, which is without
+    cache marks.
+    """
     if not tools:
         return Sized(0, None)
     unmarked = [without(each, marks) for each in tools]
@@ -113,8 +120,8 @@ def sized_tools(tools: Sequence[Any], marks: Collection[str] = ()) -> Sized:
 def request_digest(kind: str, model: str | None, system: Sized, tools: Sized, rest: Object) -> str:
     """Return the digest of a request by its parts.
 
-    `kind` tells requests with the same body apart: one for an answer, and one for the number of its tokens. `rest` are
-    the members that are in no other part.
+    `kind` tells requests with the same body apart: one for an answer, and one for the number of its
+    tokens. `rest` are the members that are in no other part.
     """
     return _digest([canonical([kind, model, system.digest, tools.digest]), canonical(rest)])
 

@@ -1,10 +1,13 @@
-"""The conversation of a request, read once from its body: what was said before, what it asks, and the tools for it.
+"""The conversation of a request, read once from its body: what was said before, what it asks, and
+the tools for it.
 
-A dialect extends `Conversation`: it says what its format calls a message, a call, a result. All that the program knows
-of the words of a request is read from here: its facts and parameters, the session that it continues, chat messages,
-messages of OpenTelemetry. Only a prompt, as a provider's cache compares it, is read from bytes (`.prompt`).
+A dialect extends `Conversation`: it says what its format calls a message, a call, a result. All
+that the program knows of the words of a request is read from here: its facts and parameters, the
+session that it continues, chat messages, messages of OpenTelemetry. Only a prompt, as a provider's
+cache compares it, is read from bytes (`.prompt`).
 
-A part keeps what was sent; its kind means the same in all formats. Nothing here raises, whatever the JSON.
+A part keeps what was sent; its kind means the same in all formats. Nothing here raises, whatever
+the JSON.
 """
 
 from __future__ import annotations
@@ -20,7 +23,14 @@ import msgspec
 
 from recorder.model.facts import RepeatedCall, RequestFacts, RequestParameters, ToolResult
 from recorder.model.text import rows
-from recorder.wire.dialects.canonical import cache_marks, call_place, lifetime, request_digest, sized_texts, sized_tools
+from recorder.wire.dialects.canonical import (
+    cache_marks,
+    call_place,
+    lifetime,
+    request_digest,
+    sized_texts,
+    sized_tools,
+)
 from recorder.wire.dialects.json_values import (
     Object,
     Places,
@@ -87,7 +97,9 @@ _ACCESSORS: Mapping[str, Callable[..., Any]] = {
 
 
 def settings_at(request: Object, settings: Places) -> dict[str, Any]:
-    """Return the settings of a request, by a table in which each has its accessor: `store:flag store`."""
+    """Return the settings of a request, by a table in which each has its accessor:
+    `store:flag store`.
+    """
     found = {}
     for setting, paths in settings.items():
         name, _, accessor = setting.partition(":")
@@ -96,7 +108,9 @@ def settings_at(request: Object, settings: Places) -> dict[str, Any]:
 
 
 def kinds(table: str) -> Mapping[str, Kind]:
-    """Return the kinds of parts by a word of a format: in a row of the table a kind, and the words for it."""
+    """Return the kinds of parts by a word of a format: in a row of the table a kind, and the words
+    for it.
+    """
     found: dict[str, Kind] = {}
     for kind, *words in map(str.split, rows(table)):
         found.update(dict.fromkeys(words, msgspec.convert(kind, Kind)))
@@ -112,7 +126,11 @@ def image_part(given: Object, url: Any, detail: Any = None) -> Part:
     """Return a picture as a part; it has no value if it has no URL and no bytes."""
     if not isinstance(url, str) or not url.startswith(("data:", "http://", "https://")):
         return Part("image", given)
-    return Part("image", given, value={"url": url, "detail": detail} if isinstance(detail, str) else {"url": url})
+    return Part(
+        "image",
+        given,
+        value={"url": url, "detail": detail} if isinstance(detail, str) else {"url": url},
+    )
 
 
 def text_part(text: str) -> Part:
@@ -134,7 +152,11 @@ class Message(msgspec.Struct, frozen=True):
     @property
     def words(self) -> list[str]:
         """Return its texts."""
-        return [part.text for part in self.parts if part.kind in ("text", "task") and part.text is not None]
+        return [
+            part.text
+            for part in self.parts
+            if part.kind in ("text", "task") and part.text is not None
+        ]
 
     @property
     def is_of_system(self) -> bool:
@@ -179,7 +201,10 @@ class Conversation(ABC):
 
     def __eq__(self, other: object) -> bool:
         """Compare what was read: the facts that have a conversation are compared, too."""
-        return isinstance(other, Conversation) and (self.path, self.request) == (other.path, other.request)
+        return isinstance(other, Conversation) and (self.path, self.request) == (
+            other.path,
+            other.request,
+        )
 
     def __hash__(self) -> int:
         return hash(self.path)
@@ -198,7 +223,9 @@ class Conversation(ABC):
 
     @property
     def method(self) -> str:
-        """Return what tells requests with the same body apart, as one for an answer and one for its size."""
+        """Return what tells requests with the same body apart, as one for an answer and one for its
+        size.
+        """
         return self.path.rpartition("/")[2]
 
     @abstractmethod
@@ -257,7 +284,9 @@ class Conversation(ABC):
         return [self.request.get("model"), self.request.get("tools"), self.system]
 
     def is_of_client(self, text: str) -> bool:
-        """Return whether a text of the system prompt is a client's own, which the model is not shown."""
+        """Return whether a text of the system prompt is a client's own, which the model is not
+        shown.
+        """
         return False
 
     # -- what is the same for all
@@ -281,7 +310,9 @@ class Conversation(ABC):
     def facts(self) -> RequestFacts:
         """Return the facts of the request."""
         conversation = [message for message in self.messages if not message.is_of_system]
-        at_end = takewhile(lambda each: self.is_users(each) and not each.has_results, reversed(conversation))
+        at_end = takewhile(
+            lambda each: self.is_users(each) and not each.has_results, reversed(conversation)
+        )
         users = [self._words(message) for message in conversation if self.is_users(message)]
         words, is_turn = last_words(users, sum(1 for _ in at_end))
         return RequestFacts(
@@ -362,7 +393,9 @@ class Conversation(ABC):
             yield from message.words
 
     def _cache_marks(self) -> list[Object]:
-        """Return the marks of the request, its tools, its system prompt, its messages and what is in them."""
+        """Return the marks of the request, its tools, its system prompt, its messages and what is
+        in them.
+        """
         if not self.marks:
             return []
         places = [self.request, *objects(self.offered)]

@@ -1,8 +1,9 @@
 """The decoder that those of all dialects extend: payloads → facts.
 
-A payload is read twice at most. The few types that make up a stream have a struct of just the fields they need, and a
-fast path each. Everything else, and every delta that is not as expected, is read as plain JSON, in which any field
-may be missing or of any type. Nothing in here raises, on any bytes, but a fast path.
+A payload is read twice at most. The few types that make up a stream have a struct of just the
+fields they need, and a fast path each. Everything else, and every delta that is not as expected, is
+read as plain JSON, in which any field may be missing or of any type. Nothing in here raises, on any
+bytes, but a fast path.
 """
 
 from __future__ import annotations
@@ -42,14 +43,17 @@ Facts = Sequence[Fact]
 """What a payload says."""
 
 FastPath = Callable[[Iterable[bytes]], Iterable[TextAdded]]
-"""The reader of the common deltas of one type of event, of payloads that do not nest too deep: a fact for each of them.
-At any other payload it ends, or raises what is `UNUSUAL`: at one with a member that it does not know too, which may be
-text. It changes nothing that a general reading of the same ones does not change (`test_fast_paths`).
-Benchmark `fold`: 0.8 to 1.2 µs an event, and 6 to 17 µs without."""
+"""The reader of the common deltas of one type of event, of payloads that do not nest too deep: a
+fact for each of them. At any other payload it ends, or raises what is `UNUSUAL`: at one with a
+member that it does not know too, which may be text. It changes nothing that a general reading of
+the same ones does not change (`test_fast_paths`). Benchmark `fold`: 0.8 to 1.2 µs an event, and 6
+to 17 µs without."""
 
 
 class Common(msgspec.Struct, gc=False, forbid_unknown_fields=True):
-    """A part of a payload on a fast path: one that has anything else, which may be text, is not read there."""
+    """A part of a payload on a fast path: one that has anything else, which may be text, is not
+    read there.
+    """
 
 
 Content = tuple[str, Any]
@@ -60,13 +64,16 @@ DOCUMENT = "(document)"
 
 
 class JsonDecoder(ABC):
-    """A decoder of one response, fed with its events in order, for which a dialect decodes their JSON.
+    """A decoder of one response, fed with its events in order, for which a dialect decodes their
+    JSON.
 
     The events may begin or end anywhere. `type` is that of the log, `data` the payload.
     """
 
     about: ClassVar[AbstractSet[str]] = frozenset()
-    """Names of members whose texts say something of the content, and are none: ids, types, signatures."""
+    """Names of members whose texts say something of the content, and are none: ids, types,
+    signatures.
+    """
 
     _data = b""  # the payload that is being decoded
     _reported = Usage()
@@ -90,13 +97,17 @@ class JsonDecoder(ABC):
         """Decode an event without the fast paths."""
         if data.strip() == b"[DONE]":
             return ()
-        return self._read(data, lambda payload: self._all_of(type, payload, self.payload(type, payload)))
+        return self._read(
+            data, lambda payload: self._all_of(type, payload, self.payload(type, payload))
+        )
 
     def document(self, data: bytes) -> Facts:
         """Decode a response body that is not a stream."""
         if not data.strip():
             return ()
-        return self._read(data, lambda payload: self._all_of(DOCUMENT, payload, self.whole(payload)))
+        return self._read(
+            data, lambda payload: self._all_of(DOCUMENT, payload, self.whole(payload))
+        )
 
     @abstractmethod
     def payload(self, type: str | None, payload: Any) -> Facts:
@@ -119,22 +130,32 @@ class JsonDecoder(ABC):
         return ()
 
     def _all_of(self, type: str | None, payload: Any, facts: Facts) -> Facts:
-        """Return the facts of a payload with errors that are in no field of its API, and what none of them has."""
+        """Return the facts of a payload with errors that are in no field of its API, and what none
+        of them has.
+        """
         facts = with_errors(payload, facts)
         rest = unread(self.contents(type, payload), self.about, facts)
         return (*facts, *rest) if rest else facts
 
     def _fallen(self, now: Usage) -> Facts:
-        """Return the fault of a report without input after one that had some. It counts all the same, as for SDKs.
+        """Return the fault of a report without input after one that had some.
+
+        It counts all the same, as for SDKs.
 
         Other counts may become 0: of what a refusal takes back, for example, nothing is charged.
         """
         before, self._reported = self._reported, now
         is_lost = before.input_tokens and now.input_tokens == 0
-        return (MalformedPayload(f"tokens: input became 0, from {before.input_tokens}"),) if is_lost else ()
+        return (
+            (MalformedPayload(f"tokens: input became 0, from {before.input_tokens}"),)
+            if is_lost
+            else ()
+        )
 
     def _begun(self, response_id: str | None, model: str | None) -> Sequence[ResponseStarted]:
-        """Return the beginning of a response where it is not as before: what is left out is as before."""
+        """Return the beginning of a response where it is not as before: what is left out is as
+        before.
+        """
         before = self._started or ResponseStarted()
         now = ResponseStarted(response_id or before.response_id, model or before.model)
         is_new = now != self._started
@@ -193,16 +214,20 @@ def unknown(type: Any) -> UnknownType:
 
 # -- what of a payload no fact has: the text that a decoder passed over, by its place
 
-# One look at all that a decoder returned, in place of a report at each branch that does not understand: whatever a
-# vendor invents, and whatever has a type that it should not have, is either in a fact or named here.
+# One look at all that a decoder returned, in place of a report at each branch that does not
+# understand: whatever a vendor invents, and whatever has a type that it should not have, is either
+# in a fact or named here.
 
 SEARCH_LIMIT = 64 * 2**20
-"""Characters that are searched for the texts of one payload, some tens of milliseconds. A text that is not looked for
-any more counts as unread: an anomaly too many is better than one too few."""
+"""Characters that are searched for the texts of one payload, some tens of milliseconds. A text that
+is not looked for any more counts as unread: an anomaly too many is better than one too few."""
 
 
 def unread(contents: Iterable[Content], about: AbstractSet[str], facts: Facts) -> list[UnreadText]:
-    """Return the text in `contents` that none of the facts has. Members named in `about` are not content."""
+    """Return the text in `contents` that none of the facts has.
+
+    Members named in `about` are not content.
+    """
     texts: list[tuple[str, str]] = []
     for place, content in contents:
         _gather(place, content, about, texts)
@@ -217,7 +242,10 @@ def unread(contents: Iterable[Content], about: AbstractSet[str], facts: Facts) -
 
 
 def _gather(place: str, value: Any, about: AbstractSet[str], texts: list[tuple[str, str]]) -> None:
-    """Add the texts in a value, however deep, with their places. What a `data:` URL holds is not a text."""
+    """Add the texts in a value, however deep, with their places.
+
+    What a `data:` URL holds is not a text.
+    """
     if isinstance(value, str):
         if value and not value.startswith("data:"):
             texts.append((place, value))
@@ -234,7 +262,9 @@ _WITH_TEXT = (str, dict, list)
 
 
 def _is_reference(name: str, value: Any) -> bool:
-    """Return whether a member is an id, a time, or the name of a tool, which is repeated or that of an item."""
+    """Return whether a member is an id, a time, or the name of a tool, which is repeated or that of
+    an item.
+    """
     return name.endswith(("_id", "_at")) or (name == "name" and isinstance(value, str))
 
 
@@ -257,7 +287,9 @@ _EXACT: Mapping[type[Fact], Sequence[str]] = {
 
 
 class _Told:
-    """The texts of the facts of a payload: `exact` ones, and what has several of them, or has them in JSON."""
+    """The texts of the facts of a payload: `exact` ones, and what has several of them, or has them
+    in JSON.
+    """
 
     def __init__(self, facts: Facts) -> None:
         self._exact: set[str | None] = set()
@@ -276,7 +308,10 @@ class _Told:
         return text in self._exact or self._is_found(text)
 
     def _split(self) -> None:
-        """Take the texts out of all that is JSON. The rest is searched: several texts as one, and pieces of JSON."""
+        """Take the texts out of all that is JSON.
+
+        The rest is searched: several texts as one, and pieces of JSON.
+        """
         for each in self._joined:
             if each.startswith(("{", "[")):
                 with suppress(ValueError):
@@ -307,4 +342,8 @@ class _Told:
 
     def _add_stated(self, stated: ItemState) -> None:
         self._exact |= {stated.name, stated.status, stated.phase}
-        self._joined += [*(text for _, _, text in stated.texts), *stated.annotations, stated.output or ""]
+        self._joined += [
+            *(text for _, _, text in stated.texts),
+            *stated.annotations,
+            stated.output or "",
+        ]

@@ -1,7 +1,8 @@
 """An answer that a person gives in place of a recorded one: a text, or the call of one tool.
 
-The module `edit` in the folder of a format writes it in that format: `stream` the events of a stream, `document` one
-body. Both take what was recorded, whose ids, model and usage stay, and raise `LookupError` where that is not an answer.
+The module `edit` in the folder of a format writes it in that format: `stream` the events of a
+stream, `document` one body. Both take what was recorded, whose ids, model and usage stay, and raise
+`LookupError` where that is not an answer.
 """
 
 from __future__ import annotations

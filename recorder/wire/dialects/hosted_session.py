@@ -1,8 +1,8 @@
 """The stream of an agent that its provider hosts: an event log, turn after turn, in one long GET.
 
-What all such formats share: an event that was seen already is not told again (a connection that was lost and opened
-again, and the list of earlier events, repeat some), tokens are those of all turns so far, and a turn is an item, which
-ends with the tokens that it took.
+What all such formats share: an event that was seen already is not told again (a connection that was
+lost and opened again, and the list of earlier events, repeat some), tokens are those of all turns
+so far, and a turn is an item, which ends with the tokens that it took.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ TURN = "turn"
 """The type of the item that a turn is."""
 
 SEEN_LIMIT = 1_000_000
-"""Ids of events that are kept, some 100 MB: a session of a year at two events a minute has as many."""
+"""Ids of events that are kept, some 100 MB: a session of a year at two events a minute has as many.
+"""
 
 
 class HostedDecoder(JsonDecoder):
@@ -42,7 +43,8 @@ class HostedDecoder(JsonDecoder):
 
     def __init__(self) -> None:
         self._seen: set[str] = set()
-        self._spent: dict[str, Usage] = {}  # by what reported it: a report that comes again takes the place of itself
+        # by what reported it: a report that comes again takes the place of itself
+        self._spent: dict[str, Usage] = {}
 
     def contents(self, type: str | None, payload: Any) -> Iterable[Content]:
         if not isinstance(payload, dict):
@@ -99,7 +101,9 @@ class HostedDecoder(JsonDecoder):
         return (("", event),)
 
     def spent(self, id: str, usage: Usage, raw: Object) -> UsageReported:
-        """Return the tokens of all reports so far: `raw` is the last of them, and `usage` what it counts."""
+        """Return the tokens of all reports so far: `raw` is the last of them, and `usage` what it
+        counts.
+        """
         self._spent[id] = usage
         return UsageReported(summed(self._spent.values()), as_json(raw))
 
@@ -109,8 +113,12 @@ def is_event_of(types: Collection[str]) -> Callable[[Object], bool]:
     return lambda payload: text(payload, "type") in types
 
 
-def is_at_rest(states: Collection[str], of_rest: Collection[str]) -> Callable[[Sequence[Object]], bool]:
-    """Return what tells whether a session rests after some events: a client that leaves then misses nothing."""
+def is_at_rest(
+    states: Collection[str], of_rest: Collection[str]
+) -> Callable[[Sequence[Object]], bool]:
+    """Return what tells whether a session rests after some events: a client that leaves then misses
+    nothing.
+    """
 
     def is_last(events: Sequence[Object]) -> bool:
         types = [text(event, "type") for event in events]

@@ -1,4 +1,6 @@
-"""Conversations in which the result of a call need not say which call it is of: ids are left out, or made anew."""
+"""Conversations in which the result of a call need not say which call it is of: ids are left out,
+or made anew.
+"""
 
 from __future__ import annotations
 
@@ -18,13 +20,16 @@ class JoinedByName(Conversation):
     """A request whose results are of the call with their id, else of the next one of their name."""
 
     def results(self) -> Iterator[ToolResult]:
-        """Yield the results, each with the place of its call: the one with its id, else the next one of its name.
+        """Yield the results, each with the place of its call: the one with its id, else the next
+        one of its name.
 
-        Of a result whose call the request does not repeat the turn is unknown, if it has no id either, except for those
-        after the last turn of the model.
+        Of a result whose call the request does not repeat the turn is unknown, if it has no id
+        either, except for those after the last turn of the model.
         """
         calls = _RepeatedCalls()
-        turns = [number for number, message in enumerate(self.messages) if message.role == "assistant"]
+        turns = [
+            number for number, message in enumerate(self.messages) if message.role == "assistant"
+        ]
         for number, message in enumerate(self.messages):
             for part in message.parts:
                 if part.kind == "call":
@@ -32,7 +37,9 @@ class JoinedByName(Conversation):
             for result in filter(None, map(self.result, message.parts)):
                 call = calls.take(result)
                 if call is not None:
-                    yield msgspec.structs.replace(result, call_id=result.call_id or call.id, place=call.place)
+                    yield msgspec.structs.replace(
+                        result, call_id=result.call_id or call.id, place=call.place
+                    )
                 elif result.call_id is not None or number > max(turns, default=-1):
                     yield result
 
@@ -67,7 +74,11 @@ class _RepeatedCalls:
     def take(self, result: ToolResult) -> _RepeatedCall | None:
         """Return the call that a result is of: the one with its id, else the next one of its name."""
         self._is_answered = True
-        by_id = [call for call in self._waiting if result.call_id is not None and call.id == result.call_id]
+        by_id = [
+            call
+            for call in self._waiting
+            if result.call_id is not None and call.id == result.call_id
+        ]
         by_name = [call for call in self._waiting if call.name == result.name]
         call = next(iter(by_id or by_name), None)
         if call is not None:

@@ -1,8 +1,9 @@
-"""What the formats share that send messages of JSON-RPC: its errors, the ids by which messages belong together, and the
-items that requests are.
+"""What the formats share that send messages of JSON-RPC: its errors, the ids by which messages
+belong together, and the items that requests are.
 
-Ids and progress tokens are the client's own, and made anew in each run: a recorded answer gets those of the client that
-asks now. Of a message only they are changed; every other member stays byte for byte.
+Ids and progress tokens are the client's own, and made anew in each run: a recorded answer gets
+those of the client that asks now. Of a message only they are changed; every other member stays byte
+for byte.
 """
 
 from __future__ import annotations
@@ -38,7 +39,11 @@ MEMBERS = "jsonrpc method"
 def error_body(status: int, message: str, code: str | None) -> dict[str, Any]:
     """Return an error of JSON-RPC. It has no id: clients over HTTP take that of their request."""
     data = {"status": status, "code": code} if code else {"status": status}
-    return {"jsonrpc": "2.0", "id": None, "error": {"code": SERVER_ERROR, "message": message, "data": data}}
+    return {
+        "jsonrpc": "2.0",
+        "id": None,
+        "error": {"code": SERVER_ERROR, "message": message, "data": data},
+    }
 
 
 Members = dict[str, msgspec.Raw]
@@ -57,7 +62,8 @@ def ids_of(message: Object) -> Mapping[str, object]:
 
 
 def renumbering(recorded: bytes, asked: bytes) -> Callable[[bytes], bytes] | None:
-    """Return what gives a message of the answer to a recorded request the ids of the request that is answered now.
+    """Return what gives a message of the answer to a recorded request the ids of the request that
+    is answered now.
 
     None if they are the same.
     """
@@ -110,7 +116,11 @@ def _is_request(message: Object) -> bool:
 
 
 def _asked(message: Object) -> list[str]:
-    return [f"{name} {as_json(id)}" for name, id in ids_of(message).items()] if _is_request(message) else []
+    return (
+        [f"{name} {as_json(id)}" for name, id in ids_of(message).items()]
+        if _is_request(message)
+        else []
+    )
 
 
 def _answered(message: Object) -> str:
@@ -122,7 +132,9 @@ def _answered(message: Object) -> str:
 
 def _compared(message: Object) -> Object | None:
     """Return of a response to the program only the id."""
-    is_response = "method" not in message and "id" in message and ("result" in message or "error" in message)
+    is_response = (
+        "method" not in message and "id" in message and ("result" in message or "error" in message)
+    )
     return {"id": message["id"]} if is_response else None
 
 
@@ -147,7 +159,9 @@ LINES = ProgramLines(
 
 
 class RpcDecoder(JsonDecoder):
-    """Follows the requests of both sides: a request is an item, and its response is what that item gave."""
+    """Follows the requests of both sides: a request is an item, and its response is what that item
+    gave.
+    """
 
     def __init__(self) -> None:
         self._requests = Requests()

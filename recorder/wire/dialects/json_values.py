@@ -23,11 +23,14 @@ def names(words: str) -> frozenset[str]:
 
 
 NESTING_LIMIT = 256
-"""How deep JSON is read. Real payloads have under 30 levels; without a limit, decoders give up by what is left of the
-stack, somewhere under 1,000 levels and elsewhere in the program at another one."""
+"""How deep JSON is read. Real payloads have under 30 levels; without a limit, decoders give up by
+what is left of the stack, somewhere under 1,000 levels and elsewhere in the program at another one.
+"""
 
 SHALLOW = 2 * NESTING_LIMIT
-"""Bytes that cannot nest too deep: every level has two brackets. For who asks so often that a call counts."""
+"""Bytes that cannot nest too deep: every level has two brackets. For who asks so often that a call
+counts.
+"""
 
 _STEPS = {**dict.fromkeys(b"[{", 1), **dict.fromkeys(b"]}", -1)}
 _FILLING = bytes(set(range(256)) - set(b'[]{}"'))
@@ -40,7 +43,9 @@ UNUSUAL = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 def too_deep(data: bytes) -> bool:
-    """Return whether JSON nests deeper than `NESTING_LIMIT`; of what is not JSON it may return either."""
+    """Return whether JSON nests deeper than `NESTING_LIMIT`; of what is not JSON it may return
+    either.
+    """
     if len(data) <= SHALLOW or not _has_many_brackets(data):
         return False
     quotes_end_strings = data.replace(b"\\\\", b"").replace(b'\\"', b"")
@@ -48,7 +53,8 @@ def too_deep(data: bytes) -> bool:
     return any(map(NESTING_LIMIT.__lt__, accumulate(map(_STEPS.__getitem__, brackets))))
 
 
-_LONG = 32 * 1024  # bytes from which it is faster to find brackets one by one, and to stop early, than to count all
+# bytes from which it is faster to find brackets one by one, and to stop early, than to count all
+_LONG = 32 * 1024
 
 
 def _has_many_brackets(data: bytes) -> bool:
@@ -85,7 +91,9 @@ def decoded_or_none(data: bytes) -> Any:
 
 
 def _tolerant(data: bytes) -> Any:
-    """Decode JSON that only the standard library reads: half an emoji as an escape, NaN, a byte order mark."""
+    """Decode JSON that only the standard library reads: half an emoji as an escape, NaN, a byte
+    order mark.
+    """
     try:
         return json.loads(data)
     except (ValueError, RecursionError) as error:
@@ -99,8 +107,9 @@ def member(value: Any, *names: str) -> Any:
     return value
 
 
-# The accessors take a value, or an object and the names of the members that lead to the value. Each has the loop of
-# `member` by itself: a call of it takes twice as long as the loop (60 ns), and a payload is read with ten to thirty.
+# The accessors take a value, or an object and the names of the members that lead to the value. Each
+# has the loop of `member` by itself: a call of it takes twice as long as the loop (60 ns), and a
+# payload is read with ten to thirty.
 
 
 def object_(value: Any, *names: str) -> Object:
@@ -151,7 +160,9 @@ def word(value: Any, *names: str) -> str | None:
 
 
 def whole(value: Any, *names: str) -> int | None:
-    """Return a value if it is a number without a fraction that fits a bigint; `true` is not a number."""
+    """Return a value if it is a number without a fraction that fits a bigint; `true` is not a
+    number.
+    """
     for name in names:
         value = value.get(name) if isinstance(value, dict) else None
     if isinstance(value, float) and value.is_integer():

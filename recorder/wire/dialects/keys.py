@@ -1,9 +1,11 @@
-"""The JSON payload of a frame: one strict decode for all that is as expected, a tolerant one for all that is not.
+"""The JSON payload of a frame: one strict decode for all that is as expected, a tolerant one for
+all that is not.
 
-A dialect declares the few fields it wants as a struct and says which of them are which key; everything else in the
-payload is skipped, though checked. A field that the log cannot hold (wrong type, over 512 characters, with NUL or a
-lone surrogate, no bigint) is left out, and only that field. Nothing in here raises, on any bytes, and the result
-depends only on the bytes: a journal that is ingested twice gives the same rows.
+A dialect declares the few fields it wants as a struct and says which of them are which key;
+everything else in the payload is skipped, though checked. A field that the log cannot hold (wrong
+type, over 512 characters, with NUL or a lone surrogate, no bigint) is left out, and only that
+field. Nothing in here raises, on any bytes, and the result depends only on the bytes: a journal
+that is ingested twice gives the same rows.
 """
 
 from __future__ import annotations
@@ -19,7 +21,9 @@ from recorder.wire.dialects.json_values import SHALLOW, too_deep
 from recorder.wire.framing.sse import CommonFields, Fields, parse
 
 TEXT_LIMIT = 512
-"""Characters of a text kept as a column. The longest id of 462 recorded streams has 83, the longest type 52."""
+"""Characters of a text kept as a column. The longest id of 462 recorded streams has 83, the longest
+type 52.
+"""
 
 Text = Annotated[str, Meta(max_length=TEXT_LIMIT)]
 Whole = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
@@ -34,10 +38,11 @@ ERROR = "error"
 
 
 class Keys(msgspec.Struct, frozen=True, gc=False):
-    """The keys of a frame, each `None` where the frame has none: columns of the log, never keys, never trusted.
+    """The keys of a frame, each `None` where the frame has none: columns of the log, never keys,
+    never trusted.
 
-    Every text fits PostgreSQL's text (no NUL, no lone surrogate) and has at most 512 characters; every number fits a
-    bigint. `raw[data_start:][:data_length]` is valid JSON in UTF-8.
+    Every text fits PostgreSQL's text (no NUL, no lone surrogate) and has at most 512 characters;
+    every number fits a bigint. `raw[data_start:][:data_length]` is valid JSON in UTF-8.
     """
 
     type: str | None = None
@@ -49,7 +54,10 @@ class Keys(msgspec.Struct, frozen=True, gc=False):
 
 
 class Payload(msgspec.Struct):
-    """The fields that any payload may have. A truthy `error` is an error whatever its shape, as it is to the SDKs."""
+    """The fields that any payload may have.
+
+    A truthy `error` is an error whatever its shape, as it is to the SDKs.
+    """
 
     type: Text | None = None
     error: Any = None
@@ -61,18 +69,22 @@ Shape = TypeVar("Shape", bound=Payload)
 class KeyExtractor(Generic[Shape]):
     """Frames → keys, from the fields that a dialect wants and what they mean.
 
-    The type is that of the payload, else of the `event:` line; in the reverse order with `event_line_first`.
+    The type is that of the payload, else of the `event:` line; in the reverse order with
+    `event_line_first`.
     """
 
-    def __init__(self, shape: type[Shape], name: Callable[[Shape], Named], *, event_line_first: bool = False) -> None:
+    def __init__(
+        self, shape: type[Shape], name: Callable[[Shape], Named], *, event_line_first: bool = False
+    ) -> None:
         self._shape = shape
         self._name = name
         self._decode = msgspec.json.Decoder(shape).decode
         self._event_line_first = event_line_first
 
     def __call__(self, raw: bytes, common: CommonFields | None = None) -> Keys:
-        """Return the keys of a block, with or without its terminator. `common` is what `common_fields` gives, if it was
-        asked before.
+        """Return the keys of a block, with or without its terminator.
+
+        `common` is what `common_fields` gives, if it was asked before.
         """
         if common is None:
             return self.of_fields(raw, parse(raw))
@@ -86,7 +98,9 @@ class KeyExtractor(Generic[Shape]):
             return self._keys_without_data(raw, event)
         return self._keys(event, data, start, length)
 
-    def _keys(self, event: bytes | None, data: bytes, start: int | None, length: int | None) -> Keys:
+    def _keys(
+        self, event: bytes | None, data: bytes, start: int | None, length: int | None
+    ) -> Keys:
         named = self._named(data)
         if named is None:
             named = DONE if data.strip() == b"[DONE]" else None, None, None, None
@@ -104,8 +118,8 @@ class KeyExtractor(Generic[Shape]):
         return Keys(named[0] or None, *named[1:], 0, len(payload))
 
     def _keys_without_data(self, raw: bytes, event: bytes | None) -> Keys:
-        """Return the keys of what is not an event to the standard: an error as bare JSON (Gemini), or as a field
-        `error:` (llama.cpp).
+        """Return the keys of what is not an event to the standard: an error as bare JSON (Gemini),
+        or as a field `error:` (llama.cpp).
         """
         named = self._named(raw)
         is_error = raw.startswith(b"error:") or (named is not None and named[0] == ERROR)
@@ -117,7 +131,9 @@ class KeyExtractor(Generic[Shape]):
             return None
         try:
             named = self._name(self._decode(data))
-            if (_BACKSLASH not in data or b"\\u0000" not in data) and (data.isascii() or data.decode() is not None):
+            if (_BACKSLASH not in data or b"\\u0000" not in data) and (
+                data.isascii() or data.decode() is not None
+            ):
                 return named
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             pass
@@ -126,10 +142,16 @@ class KeyExtractor(Generic[Shape]):
     def _tolerant(self, data: bytes) -> Named | None:
         """Return the values of `data` without the fields that do not fit."""
         try:
-            value = json.loads(data.decode(), object_pairs_hook=_storable, parse_int=_whole, parse_constant=refuse)
+            value = json.loads(
+                data.decode(), object_pairs_hook=_storable, parse_int=_whole, parse_constant=refuse
+            )
         except (ValueError, RecursionError):
             return None
-        return self._name(_fitting(value, self._shape)) if isinstance(value, dict) else (None, None, None, None)
+        return (
+            self._name(_fitting(value, self._shape))
+            if isinstance(value, dict)
+            else (None, None, None, None)
+        )
 
 
 def _fitting(value: dict[str, Any], shape: type[Shape]) -> Shape:
@@ -137,7 +159,9 @@ def _fitting(value: dict[str, Any], shape: type[Shape]) -> Shape:
     for field in msgspec.structs.fields(shape):
         given = value.get(field.encode_name)
         try:
-            fields[field.name] = msgspec.convert(given[:1] if isinstance(given, list) else given, field.type)
+            fields[field.name] = msgspec.convert(
+                given[:1] if isinstance(given, list) else given, field.type
+            )
         except msgspec.ValidationError:
             fields[field.name] = None
     return shape(**fields)
@@ -147,7 +171,10 @@ _UNFIT = object()  # there, and truthy, but of no type that a dialect wants
 
 
 def _storable(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    return {name: _UNFIT if isinstance(value, str) and not _fits(value) else value for name, value in pairs}
+    return {
+        name: _UNFIT if isinstance(value, str) and not _fits(value) else value
+        for name, value in pairs
+    }
 
 
 def _whole(digits: str) -> Any:
@@ -164,6 +191,8 @@ def _fits(text: str) -> bool:
 
 
 def _text(event: bytes | None) -> str | None:
-    """Return the value of an `event:` line, decoded as the standard decodes it, if the log can hold it."""
+    """Return the value of an `event:` line, decoded as the standard decodes it, if the log can hold
+    it.
+    """
     text = event.decode("utf-8", "replace") if event else ""
     return text if 0 < len(text) <= TEXT_LIMIT and "\0" not in text else None

@@ -1,4 +1,6 @@
-"""Images, sound and documents inside JSON, replaced by size and digest. Only the log has their bytes."""
+"""Images, sound and documents inside JSON, replaced by size and digest. Only the log has their
+bytes.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,8 @@ from collections.abc import Mapping
 from hashlib import sha256
 from typing import Any
 
-_TYPES = ("media_type", "mimeType", "mime_type")  # as Anthropic, Gemini and MCP, and Gemini in snake case say it
+# as Anthropic, Gemini and MCP, and Gemini in snake case say it
+_TYPES = ("media_type", "mimeType", "mime_type")
 _URL_SAFE = str.maketrans("-_", "+/")
 
 PICTURES: Mapping[str, str] = {
@@ -26,8 +29,14 @@ def picture_type(data: str) -> str | None:
 
 
 def medium(value: Any) -> Mapping[str, Any] | None:
-    """Return `{"mime_type", "size_bytes", "sha256"}` of an object that holds bytes as base64; `None` if it is none."""
-    if not isinstance(value, dict) or value.get("type") == "text" or not isinstance(value.get("data"), str):
+    """Return `{"mime_type", "size_bytes", "sha256"}` of an object that holds bytes as base64;
+    `None` if it is none.
+    """
+    if (
+        not isinstance(value, dict)
+        or value.get("type") == "text"
+        or not isinstance(value.get("data"), str)
+    ):
         return None
     mime_type = next((value[name] for name in _TYPES if isinstance(value.get(name), str)), None)
     if mime_type is None:
@@ -36,7 +45,9 @@ def medium(value: Any) -> Mapping[str, Any] | None:
 
 
 def without_bytes(value: Any) -> Any:
-    """Return any JSON with a digest in place of each medium in it: objects that hold base64, and data URLs."""
+    """Return any JSON with a digest in place of each medium in it: objects that hold base64, and
+    data URLs.
+    """
     if isinstance(value, str) and value.startswith("data:"):
         head, coded, data = value.partition(";base64,")
         return {"mime_type": head.removeprefix("data:"), **digested(data)} if coded else value
@@ -54,7 +65,9 @@ def digested(data: str) -> Mapping[str, Any]:
 
 
 def decoded_size(data: str | None) -> int:
-    """Return the size of what a text is the base64 of: of a sound it is the same however that is cut."""
+    """Return the size of what a text is the base64 of: of a sound it is the same however that is
+    cut.
+    """
     return 0 if not data else 3 * len(data.rstrip("=")) // 4
 
 
@@ -76,14 +89,17 @@ _SAMPLE_BYTES: Mapping[str, int] = {
     "g711_ulaw": 1,
     "g711_alaw": 1,
 }
-"""By the name of an uncompressed format, the bytes of a sample. All of them have one channel here."""
+"""By the name of an uncompressed format, the bytes of a sample. All of them have one channel here.
+"""
 
 _RATES: Mapping[str, int] = {"pcmu": 8000, "pcma": 8000, "g711_ulaw": 8000, "g711_alaw": 8000}
 _USUAL_RATE = 24_000  # of OpenAI, and of what Gemini says
 
 
 class Sound:
-    """A sound that comes in pieces of base64: what is kept of it is its size, its digest and how long it is."""
+    """A sound that comes in pieces of base64: what is kept of it is its size, its digest and how
+    long it is.
+    """
 
     def __init__(self, mime_type: str, usual_rate: int = _USUAL_RATE) -> None:
         """`mime_type` may name the rate: `audio/pcm;rate=16000`."""
@@ -104,12 +120,18 @@ class Sound:
 
     def told(self) -> Mapping[str, Any]:
         """Return what is kept of it so far."""
-        about = {"mime_type": self._mime_type, "size_bytes": self._size_bytes, "sha256": self._digest.hexdigest()}
+        about = {
+            "mime_type": self._mime_type,
+            "size_bytes": self._size_bytes,
+            "sha256": self._digest.hexdigest(),
+        }
         per_s = self._bytes_per_s()
         return {**about, "duration_ms": self._size_bytes * 1000 // per_s} if per_s else about
 
     def _bytes_per_s(self) -> int | None:
-        """Return how many bytes a second has; None if the format is compressed, or nobody here knows it."""
+        """Return how many bytes a second has; None if the format is compressed, or nobody here
+        knows it.
+        """
         essence, *parameters = [each.strip() for each in self._mime_type.lower().split(";")]
         name = essence.removeprefix("audio/")
         rates = [each.removeprefix("rate=") for each in parameters if each.startswith("rate=")]

@@ -19,7 +19,9 @@ _ERRORS: Mapping[int, tuple[str, str | None]] = {
 
 def error_body(status: int, message: str, code: str | None) -> dict[str, Any]:
     """Return an error in the shape of OpenAI's."""
-    standard = ("server_error", "server_error") if status >= 500 else ("invalid_request_error", None)
+    standard = (
+        ("server_error", "server_error") if status >= 500 else ("invalid_request_error", None)
+    )
     kind, usual = _ERRORS.get(status, standard)
     return {"error": {"message": message, "type": kind, "param": None, "code": code or usual}}
 
@@ -41,10 +43,15 @@ CACHE = CachePolicy(
     minimums=((r"gpt-5\.5", 2048), (r"", 1024)),  # of GPT-5.5: where the first prefix ends
     lapses_s=(
         (r"gpt-(?:5\.[6-9]|[6-9](?!\d))", (_HOUR // 2, 24 * _HOUR)),
-        (r"", (300, 24 * _HOUR)),  # a model may have the longer retention without a word in the request
+        # a model may have the longer retention without a word in the request
+        (r"", (300, 24 * _HOUR)),
     ),
     intervals=((r"gpt-5\.5", 2048),),
-    retentions={"in_memory": (300, _HOUR), "in-memory": (300, _HOUR), "24h": (_HOUR // 2, 24 * _HOUR)},
+    retentions={
+        "in_memory": (300, _HOUR),
+        "in-memory": (300, _HOUR),
+        "24h": (_HOUR // 2, 24 * _HOUR),
+    },
 )
 
 SUSPECTS = (
@@ -53,17 +60,18 @@ SUSPECTS = (
     "service_tier",  # not in the guide
     "prompt_cache_options",
 )
-"""Parameters of which OpenAI says that they change the prefix, or does not say that they leave it. `tool_choice` leaves
-it: the guide recommends to change that in place of the tools."""
+"""Parameters of which OpenAI says that they change the prefix, or does not say that they leave it.
+`tool_choice` leaves it: the guide recommends to change that in place of the tools."""
 
 MARKS = ("prompt_cache_breakpoint", "cache_control")
-"""The members of a block that mark the end of a prefix to be cached: from GPT-5.6 on, and of gateways to other models.
-They are not content."""
+"""The members of a block that mark the end of a prefix to be cached: from GPT-5.6 on, and of
+gateways to other models. They are not content."""
 
 
 # -- the settings of a request
 
-# Gateways send members of the one format in the other, and members of their own: all are read wherever they are.
+# Gateways send members of the one format in the other, and members of their own: all are read
+# wherever they are.
 ROLES: Mapping[str, Role] = {
     "system": "system",
     "developer": "system",
@@ -73,7 +81,9 @@ ROLES: Mapping[str, Role] = {
     "function": "tool",
 }
 
-NOT_OF_ANSWER = names("stream stream_options metadata client_metadata user safety_identifier prompt_cache_key")
+NOT_OF_ANSWER = names(
+    "stream stream_options metadata client_metadata user safety_identifier prompt_cache_key"
+)
 """Members that decide nothing of an answer, and may differ when the same is sent again."""
 
 _MODES = {True: "enabled", False: "disabled"}
@@ -103,12 +113,16 @@ def settings(request: Object) -> RequestParameters:
         response_format=text(format, "type"),
         response_schema=word(format, "name") or word(format, "json_schema", "name"),
         tool_choice=_choice(get("tool_choice", get("function_call"))),
-        prompt_cache_retention=lifetime((get("prompt_cache_retention"), get("prompt_cache_options"))),
+        prompt_cache_retention=lifetime(
+            (get("prompt_cache_retention"), get("prompt_cache_options"))
+        ),
     )
 
 
 def _mode(request: Object) -> str | None:
-    """Return the mode of reasoning: a word of OpenAI, Z.ai or DeepSeek, or the switch of OpenRouter or Qwen."""
+    """Return the mode of reasoning: a word of OpenAI, Z.ai or DeepSeek, or the switch of OpenRouter
+    or Qwen.
+    """
     switch = flag(object_(request, "reasoning").get("enabled", request.get("enable_thinking")))
     mode = word(request, "reasoning", "mode") or word(request, "thinking", "type")
     return mode or (None if switch is None else _MODES[switch])
@@ -131,7 +145,9 @@ def tool_of(given: Object) -> Tool:
     if custom or type == "custom":
         return Tool("free_text", _named(given), description)
     if function or type == "function":
-        return Tool("function", _named(given), description, about.get("parameters"), about.get("strict"))
+        return Tool(
+            "function", _named(given), description, about.get("parameters"), about.get("strict")
+        )
     return Tool("provider", _named(given))
 
 

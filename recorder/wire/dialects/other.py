@@ -1,8 +1,9 @@
-"""Any other stream or document: Assistants, Cohere, transcriptions, images, embeddings, what comes next.
+"""Any other stream or document: Assistants, Cohere, transcriptions, images, embeddings, what comes
+next.
 
-Recorded raw like the rest; only errors and reports of tokens are understood. The event line is the type, as it is to
-the standard: a `type` in the payload may be that of the object (Assistants: a step of type `tool_calls`). Of the fields
-only those are read that bear a name of ours.
+Recorded raw like the rest; only errors and reports of tokens are understood. The event line is the
+type, as it is to the standard: a `type` in the payload may be that of the object (Assistants: a
+step of type `tool_calls`). Of the fields only those are read that bear a name of ours.
 """
 
 from __future__ import annotations
@@ -13,10 +14,23 @@ from typing import Any
 
 from recorder.model.facts import ResponseStarted, Usage, UsageReported
 from recorder.wire.dialects.decoder import Facts, JsonDecoder, failed
-from recorder.wire.dialects.dialect import Dialect, RequestNoise, RequestPlaces, ResponseFields, noise_fields, paths
+from recorder.wire.dialects.dialect import (
+    Dialect,
+    RequestNoise,
+    RequestPlaces,
+    ResponseFields,
+    noise_fields,
+    paths,
+)
 from recorder.wire.dialects.json_values import Object, as_json, object_, places, text
 from recorder.wire.dialects.keys import ERROR, KeyExtractor, Named, Payload, Text, Whole
-from recorder.wire.dialects.usage_report import COUNTS, ReportedCost, counts_at, details_at, token_count
+from recorder.wire.dialects.usage_report import (
+    COUNTS,
+    ReportedCost,
+    counts_at,
+    details_at,
+    token_count,
+)
 
 
 class _TypedEvent(Payload):
@@ -30,7 +44,8 @@ def _name(event: _TypedEvent) -> Named:
     return type, event.sequence_number, event.item_id, event.output_index
 
 
-# In a report of OpenAI's transcriptions, images, embeddings and Assistants, and of who took their form; of Cohere.
+# In a report of OpenAI's transcriptions, images, embeddings and Assistants, and of who took their
+# form; of Cohere.
 _COUNTS = places(
     f"""{COUNTS}
 input_tokens tokens.input_tokens
@@ -58,7 +73,8 @@ class OtherDecoder(JsonDecoder):
     def payload(self, type: str | None, payload: Any) -> Facts:
         body = object_(payload)
         error = body.get("error")
-        is_blank = isinstance(error, dict) and not any(error.values())  # of a fine-tuning job that goes well
+        # of a fine-tuning job that goes well
+        is_blank = isinstance(error, dict) and not any(error.values())
         if type == ERROR or (error and not is_blank):
             return (failed(body),)
         for holder in (body, object_(body, "delta")):
@@ -78,10 +94,13 @@ def report_of(usage: Object, own: Mapping[str, Sequence[str]] = {}) -> UsageRepo
         counts[name] = token_count(usage, *path) if counts[name] is None else counts[name]
     if all(count is None for count in counts.values()):
         return None
-    return UsageReported(Usage(**counts), as_json(usage), details_at(usage, _DETAILS, ReportedCost()))
+    return UsageReported(
+        Usage(**counts), as_json(usage), details_at(usage, _DETAILS, ReportedCost())
+    )
 
 
-# Of any server, of Cohere, of Assistants, of OpenAI, of AG-UI where no request says that it is that.
+# Of any server, of Cohere, of Assistants, of OpenAI, of AG-UI where no request says that it is
+# that.
 _LAST = """
     [DONE] done
     message-end stream-end
@@ -100,7 +119,12 @@ DIALECT = Dialect(
     needs_terminal=False,
     request_noise=(
         # of Bedrock's Converse
-        RequestNoise("references", "converse-call", "messages.*.content.*.*.toolUseId", "joins a call and its result"),
+        RequestNoise(
+            "references",
+            "converse-call",
+            "messages.*.content.*.*.toolUseId",
+            "joins a call and its result",
+        ),
     ),
     places=RequestPlaces(
         of_model=paths("""

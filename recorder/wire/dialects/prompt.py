@@ -1,19 +1,25 @@
-"""The prompt of a request: its parts in the order in which the provider gives them to the model, cut into segments.
+"""The prompt of a request: its parts in the order in which the provider gives them to the model,
+cut into segments.
 
-A provider's prompt cache keeps beginnings of prompts. Two requests share as much as segments are equal.
+A provider's prompt cache keeps beginnings of prompts. Two requests share as much as segments are
+equal.
 
 Rules of this file:
 
-* A segment is a tool, a block of the system prompt, a message or a block of one. What is not content, such as
-  `temperature`, `stream`, ids and cache marks, is in no segment.
-* Segments are compared as JSON without the white space between values: a provider parses the JSON and renders the
-  values. The order of keys counts, because it is the order in which they are rendered. Source: Anthropic's page
-  "Prompt caching", whose advice for misses is to keep the order of keys stable.
-* A parameter of which the provider says that it invalidates what follows is a segment at its place, without a size.
-* Bytes are not decoded to values here: a request of 1 MB takes 1 to 2 ms. Only one with escapes is written anew, since
-  `\u00e9` is `é`; that takes it some milliseconds.
-* A message of one text is the same as text and in a list, as where a mark is set. In the prompt it is as it was sent.
-* The size of a picture or a file is not that of its base64: it makes few tokens for its bytes (`MEDIA_BYTES`).
+* A segment is a tool, a block of the system prompt, a message or a block of one. What is not
+  content, such as `temperature`, `stream`, ids and cache marks, is in no segment.
+* Segments are compared as JSON without the white space between values: a provider parses the JSON
+  and renders the values. The order of keys counts, because it is the order in which they are
+  rendered. Source: Anthropic's page "Prompt caching", whose advice for misses is to keep the order
+  of keys stable.
+* A parameter of which the provider says that it invalidates what follows is a segment at its place,
+  without a size.
+* Bytes are not decoded to values here: a request of 1 MB takes 1 to 2 ms. Only one with escapes is
+  written anew, since `\u00e9` is `é`; that takes it some milliseconds.
+* A message of one text is the same as text and in a list, as where a mark is set. In the prompt it
+  is as it was sent.
+* The size of a picture or a file is not that of its base64: it makes few tokens for its bytes
+  (`MEDIA_BYTES`).
 * Nothing here raises: a body that cannot be read has no prompt.
 """
 
@@ -29,8 +35,8 @@ import msgspec
 from recorder.wire.dialects.json_values import UNUSUAL
 
 MEDIA_BYTES = 4_000
-"""The size that a picture or a file counts for: that of a text of some thousand tokens, which is what providers count
-for a picture of usual size."""
+"""The size that a picture or a file counts for: that of a text of some thousand tokens, which is
+what providers count for a picture of usual size."""
 
 _MEDIA_LEAST = 4_096  # bytes of base64: a shorter run may be anything, and weighs little
 _may_have_media = (b"base64", b'"data"', b'"file_data"')
@@ -43,11 +49,15 @@ Members = Mapping[str, msgspec.Raw]
 
 _members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _elements = msgspec.json.Decoder(list[msgspec.Raw]).decode
-_values = msgspec.json.Decoder(float_hook=lambda number: msgspec.Raw(number.encode())).decode  # `1e-06` is not `1e-6`
+# `1e-06` is not `1e-6`
+_values = msgspec.json.Decoder(float_hook=lambda number: msgspec.Raw(number.encode())).decode
 _NOTHING = msgspec.Raw(b"")
-_escapes = re.compile(rb"(?i)\\(?:ud[89ab][0-9a-f]{2}\\ud[c-f][0-9a-f]{2}|(?P<half>ud[89a-f][0-9a-f]{2})|.)")
+_escapes = re.compile(
+    rb"(?i)\\(?:ud[89ab][0-9a-f]{2}\\ud[c-f][0-9a-f]{2}|(?P<half>ud[89a-f][0-9a-f]{2})|.)"
+)
 _one_text = re.compile(
-    rb'\{(?:"type":"message",)?"role":(?P<role>"[^"\\]*"),"content":(?P<list>\[\{"type":"(?:input_)?text","text":)?(?=")'
+    rb'\{(?:"type":"message",)?"role":(?P<role>"[^"\\]*"),'
+    rb'"content":(?P<list>\[\{"type":"(?:input_)?text","text":)?(?=")'
 ).match
 _is_compact = re.compile(rb'\{"[^"\\]*":\S').match
 _ttl = re.compile(rb'"ttl"\s*:\s*"(?P<count>\d{1,3})(?P<unit>[mh])"')
@@ -60,20 +70,26 @@ class PromptPart(msgspec.Struct, frozen=True):
 
     path: str  # names of members with dots between, one within the other
     kind: Literal["content", "parameter", "conversation"] = "content"
-    text_as: tuple[bytes, bytes] | None = None  # of a text: what stands before and behind it in the list that it means
-    blocks: str | None = None  # the member of an element whose elements are segments, each under the element's `role`
+    # of a text: what stands before and behind it in the list that it means
+    text_as: tuple[bytes, bytes] | None = None
+    # the member of an element whose elements are segments, each under the element's `role`
+    blocks: str | None = None
     blocks_text_as: tuple[bytes, bytes] | None = None  # the same as `text_as`, of that member
     ignored: frozenset[str] = frozenset()  # members of an element that are not content
-    no_content: re.Pattern[bytes] | None = None  # matched with an element: the model is not shown it
+    # matched with an element: the model is not shown it
+    no_content: re.Pattern[bytes] | None = None
 
 
 class PromptFormat(msgspec.Struct, frozen=True):
     """The parts of a prompt in the provider's order; the conversation is the last."""
 
-    generates: re.Pattern[str]  # searched in the path of a request: it has a prompt, and a model answers
+    # searched in the path of a request: it has a prompt, and a model answers
+    generates: re.Pattern[str]
     parts: tuple[PromptPart, ...]
-    marks: tuple[str, ...] = ()  # the members that mark the end of a prefix to be cached, the provider's own first
-    suspects: tuple[str, ...] = ()  # parameters that may invalidate a cache: the provider does not say
+    # the members that mark the end of a prefix to be cached, the provider's own first
+    marks: tuple[str, ...] = ()
+    # parameters that may invalidate a cache: the provider does not say
+    suspects: tuple[str, ...] = ()
     retention: str | None = None  # the member that says how long a prefix is kept
     wrappers: tuple[str, ...] = ()  # members that may hold the whole request
 
@@ -92,7 +108,10 @@ class PromptSegment(NamedTuple):
 
     @property
     def compared(self) -> bytes:
-        """Return the bytes that are compared. A message of one text may have it in a list, as where a mark is set."""
+        """Return the bytes that are compared.
+
+        A message of one text may have it in a list, as where a mark is set.
+        """
         begun = None if self.role else _one_text(self.content)
         if begun is None:
             return self.role + self.content
@@ -113,13 +132,19 @@ class Prompt(NamedTuple):
 
 
 class CachePolicy(msgspec.Struct, frozen=True):
-    """The documented facts of a provider's prompt cache. Sources stand beside the values in each dialect's folder."""
+    """The documented facts of a provider's prompt cache.
 
-    minimums: tuple[tuple[str, int], ...]  # regular expressions of models, and tokens under which nothing is cached
-    # By regular expressions of models: without a use, the time after which a prefix may be gone, and after which it is.
+    Sources stand beside the values in each dialect's folder.
+    """
+
+    # regular expressions of models, and tokens under which nothing is cached
+    minimums: tuple[tuple[str, int], ...]
+    # By regular expressions of models: without a use, the time after which a prefix may be gone,
+    # and after which it is.
     lapses_s: tuple[tuple[str, tuple[int, int]], ...]
     step_tokens: int = 128  # in which cached tokens are counted
-    intervals: tuple[tuple[str, int], ...] = ()  # models, and tokens from the end of one cached prefix to the next
+    # models, and tokens from the end of one cached prefix to the next
+    intervals: tuple[tuple[str, int], ...] = ()
     needs_marks: bool = False  # only prefixes that end at a mark are cached
     reach: int | None = None  # segments before a mark in which a cached prefix is looked for
     omits_zero: bool = False  # a count of no cached tokens is not on the wire
@@ -146,23 +171,29 @@ def prompt_of(format: PromptFormat, path: str, body: bytes) -> Prompt | None:
         return None
     try:
         members = _members_of(body)
-        root = next((name for name in format.wrappers if bytes(members.get(name, _NOTHING))[:1] == b"{"), "")
+        root = next(
+            (name for name in format.wrappers if bytes(members.get(name, _NOTHING))[:1] == b"{"), ""
+        )
         members = _members(members[root]) if root else members
         segments: list[PromptSegment] = []
         for number in range(len(format.parts)):
             segments += _segments(format, number, members)
-        mark_s = max((_mark_s(bytes(members.get(mark, _NOTHING))) for mark in format.marks), default=0)
+        mark_s = max(
+            (_mark_s(bytes(members.get(mark, _NOTHING))) for mark in format.marks), default=0
+        )
         if segments and mark_s:
             segments[-1] = segments[-1]._replace(mark_s=mark_s)
-        suspects = {path: value for path in format.suspects if (value := _value(members, path)) is not None}
+        suspects = {
+            path: value for path in format.suspects if (value := _value(members, path)) is not None
+        }
         return Prompt(segments, suspects, _retention(format, members), root)
     except (*UNUSUAL, ValueError):
         return None
 
 
 def _members_of(body: bytes) -> Members:
-    """Return the members of a request, without white space between values if its first one has some, and with
-    characters in place of their escapes.
+    """Return the members of a request, without white space between values if its first one has
+    some, and with characters in place of their escapes.
 
     Half an emoji, which clients cut off, is read as U+FFFD.
     """
@@ -252,7 +283,9 @@ def _without(element: bytes, names: frozenset[str]) -> bytes:
     return msgspec.json.encode({name: each for name, each in members.items() if name not in names})
 
 
-def _blocks(format: PromptFormat, number: int, index: int, element: msgspec.Raw) -> list[PromptSegment]:
+def _blocks(
+    format: PromptFormat, number: int, index: int, element: msgspec.Raw
+) -> list[PromptSegment]:
     """Return the blocks of a message, or the message if it has none."""
     part = format.parts[number]
     try:
@@ -264,12 +297,20 @@ def _blocks(format: PromptFormat, number: int, index: int, element: msgspec.Raw)
     if not blocks:
         return [_segment(format, bytes(element), number, index)]
     role = bytes(members.get("role", _NOTHING))
-    segments = [_segment(format, bytes(each), number, index, block, role) for block, each in enumerate(blocks)]
+    segments = [
+        _segment(format, bytes(each), number, index, block, role)
+        for block, each in enumerate(blocks)
+    ]
     return [segments[0]._replace(block=WHOLE, is_text=True)] if is_text else segments
 
 
 def _segment(
-    format: PromptFormat, content: bytes, part: int, element: int = WHOLE, block: int = WHOLE, role: bytes = b""
+    format: PromptFormat,
+    content: bytes,
+    part: int,
+    element: int = WHOLE,
+    block: int = WHOLE,
+    role: bytes = b"",
 ) -> PromptSegment:
     mark_s = 0
     for name in format.marks:
@@ -299,8 +340,9 @@ _comma = re.compile(rb"\s*,\s*").match
 
 @cache
 def _marks(name: str) -> re.Pattern[bytes]:
-    """Return the expression of a mark; it begins with a literal, which is found quickly. In a text its quotes would
-    have backslashes.
+    """Return the expression of a mark; it begins with a literal, which is found quickly.
+
+    In a text its quotes would have backslashes.
     """
     return re.compile(rb'"' + name.encode() + rb'"\s*:\s*(?:\{[^{}]*\}|null)')
 
@@ -330,4 +372,8 @@ def _value(members: Members, path: str) -> bytes | None:
 
 def _retention(format: PromptFormat, members: Members) -> str | None:
     value = _value(members, format.retention) if format.retention is not None else None
-    return value.strip(b'"').decode(errors="replace") if value is not None and value[:1] == b'"' else None
+    return (
+        value.strip(b'"').decode(errors="replace")
+        if value is not None and value[:1] == b'"'
+        else None
+    )

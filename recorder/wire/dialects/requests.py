@@ -1,4 +1,5 @@
-"""The requests that two sides of a conversation make of each other, each an item until its response ends it.
+"""The requests that two sides of a conversation make of each other, each an item until its response
+ends it.
 
 Each side numbers its own requests: an id means another request on each side.
 """
@@ -33,7 +34,9 @@ class Requests:
         self._waiting: dict[tuple[By, str], Request] = {}
         self._count = 0  # of requests: a client may use an id again
 
-    def ask(self, by: By, id: str, method: str, stated: ItemState, *, is_whole: bool = False) -> list[ItemStarted]:
+    def ask(
+        self, by: By, id: str, method: str, stated: ItemState, *, is_whole: bool = False
+    ) -> list[ItemStarted]:
         """Begin the item of a request."""
         if len(self._waiting) >= WAITING:
             return []

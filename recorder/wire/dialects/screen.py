@@ -1,4 +1,5 @@
-"""What the streams of an app to its screen share: parts that begin, grow and end by an id, and the names of counts.
+"""What the streams of an app to its screen share: parts that begin, grow and end by an id, and the
+names of counts.
 
 Must not know: the formats that use it.
 """
@@ -95,7 +96,11 @@ class ScreenDecoder(JsonDecoder):
         if part not in self._open:
             return ()
         key, stated = self._open.pop(part)
-        return (ItemFinished(key, None, msgspec.structs.replace(stated, **{"status": "completed", **now})),)
+        return (
+            ItemFinished(
+                key, None, msgspec.structs.replace(stated, **{"status": "completed", **now})
+            ),
+        )
 
     def whole_item(self, stated: ItemState) -> list[Fact]:
         """Return the facts of a part that comes as a whole."""

@@ -1,6 +1,8 @@
-"""The parts of a usage object that several formats share: counts, and the amount that the provider says it charges.
+"""The parts of a usage object that several formats share: counts, and the amount that the provider
+says it charges.
 
-Must not know: prices. An amount is exact: decimal text, made from the digits of the JSON, never from a float.
+Must not know: prices. An amount is exact: decimal text, made from the digits of the JSON, never
+from a float.
 """
 
 from __future__ import annotations
@@ -14,15 +16,20 @@ from recorder.model.prices import usd
 from recorder.wire.dialects.json_values import BIGINT, Object, Places, first_at, member, whole
 
 _AMOUNTS = (
-    ("cost_in_usd_ticks", 10),  # xAI: https://docs.x.ai/developers/cost-tracking, 1 USD is 10^10 ticks
+    # xAI: https://docs.x.ai/developers/cost-tracking, 1 USD is 10^10 ticks
+    ("cost_in_usd_ticks", 10),
     ("cost.total_cost", 0),  # Perplexity
     ("cost", 0),  # OpenRouter, Vercel, LiteLLM
 )
-"""By place in the usage object, the amounts in US dollars, and the power of ten by which they are divided."""
+"""By place in the usage object, the amounts in US dollars, and the power of ten by which they are
+divided.
+"""
 
 
 class ReportedCost(NamedTuple):
-    """The amount that a provider or gateway reports for a response, in US dollars as decimal text, and its place."""
+    """The amount that a provider or gateway reports for a response, in US dollars as decimal text,
+    and its place.
+    """
 
     usd: str | None = None
     source: str | None = None  # path in the usage object, with dots
@@ -40,9 +47,9 @@ reasoning_output_tokens completion_tokens_details.reasoning_tokens
 reasoning_output_tokens output_tokens_details.reasoning_tokens reasoning_tokens thoughtsTokenCount
 total_tokens total_tokens totalTokenCount
 """
-"""The places of a count in every API, as a table of `places`: gateways report under the names of the API that they
-speak to, not always of that which they speak. Of the counts of what was cached, the third is that of Perplexity, the
-fourth that of DeepSeek."""
+"""The places of a count in every API, as a table of `places`: gateways report under the names of
+the API that they speak to, not always of that which they speak. Of the counts of what was cached,
+the third is that of Perplexity, the fourth that of DeepSeek."""
 
 
 def token_count(value: Any, *names: str) -> int | None:
@@ -59,28 +66,37 @@ def counts_at(usage: Object, places: Places) -> dict[str, Any]:
     return {name: first_at(token_count, usage, paths) for name, paths in places.items()}
 
 
-def details_at(usage: Object, places: Places, cost: ReportedCost, inference_geo: str | None = None) -> UsageDetails:
+def details_at(
+    usage: Object, places: Places, cost: ReportedCost, inference_geo: str | None = None
+) -> UsageDetails:
     """Return the counts that only some vendors and models have, and the cost."""
     counts = counts_at(usage, places)
     return UsageDetails(
-        **counts, reported_cost_usd=cost.usd, reported_cost_source=cost.source, inference_geo=inference_geo
+        **counts,
+        reported_cost_usd=cost.usd,
+        reported_cost_source=cost.source,
+        inference_geo=inference_geo,
     )
 
 
 def unreadable(usage: Object) -> list[str]:
-    """Return the names of the members of a usage object that should be counts, and have a value that is none."""
+    """Return the names of the members of a usage object that should be counts, and have a value
+    that is none.
+    """
     return [
         name
         for name, value in usage.items()
-        if name.endswith(("_tokens", "TokenCount")) and value is not None and token_count(value) is None
+        if name.endswith(("_tokens", "TokenCount"))
+        and value is not None
+        and token_count(value) is None
     ]
 
 
 def reported_cost(usage: Object, data: bytes, place: str) -> ReportedCost:
     """Return the cost that a usage object reports, if it does.
 
-    `data` is the payload that it was decoded from and `place` its path in there: a number with a fraction is read again
-    from its digits, which a float may have changed.
+    `data` is the payload that it was decoded from and `place` its path in there: a number with a
+    fraction is read again from its digits, which a float may have changed.
     """
     for path, divided in _AMOUNTS:
         value = member(usage, *path.split("."))

@@ -8,19 +8,33 @@ from itertools import islice
 from typing import Any
 
 INSTRUCTIONS_LIMIT = 8
-"""Texts of a system prompt that are looked at: clients send one to three, and their first words say what it is for."""
+"""Texts of a system prompt that are looked at: clients send one to three, and their first words say
+what it is for.
+"""
 
 INSTRUCTION_LIMIT = 400  # characters of each: what is looked for stands in its first sentences
 
 _CLIENTS_ELEMENTS = "|".join(
     (
-        *("system-reminder", "session_context", "hook_context", "environment_context", "user_instructions"),
+        *(
+            "system-reminder",
+            "session_context",
+            "hook_context",
+            "environment_context",
+            "user_instructions",
+        ),
         *("subagent_notification", "task-notification", "turn_aborted", "user_shell_command"),
-        *("local-command-caveat", "local-command-stdout", "local-command-stderr", "ide_opened_file", "ide_selection"),
+        *(
+            "local-command-caveat",
+            "local-command-stdout",
+            "local-command-stderr",
+            "ide_opened_file",
+            "ide_selection",
+        ),
     )
 )
-"""What clients wrap in a person's message that is their own: `<system-reminder>` of Claude Code, `<session_context>` of
-Gemini CLI, `<environment_context>` of Codex, …"""
+"""What clients wrap in a person's message that is their own: `<system-reminder>` of Claude Code,
+`<session_context>` of Gemini CLI, `<environment_context>` of Codex, …"""
 
 _CLIENTS_OPENING = re.compile(rf"<({_CLIENTS_ELEMENTS})(?:\s[^<>]*)?>")
 _BEHIND = re.compile(
@@ -36,8 +50,8 @@ _OPENING_TAG = re.compile(r"<([A-Za-z_][\w.:-]*)(?:\s[^<>]*)?>")
 
 
 def is_element(content: str) -> bool:
-    """Return whether a text is one `<environment_context>…</environment_context>` or its like, which a client writes
-    itself.
+    """Return whether a text is one `<environment_context>…</environment_context>` or its like,
+    which a client writes itself.
     """
     content = content.strip()
     opening = _OPENING_TAG.match(content)
@@ -46,7 +60,9 @@ def is_element(content: str) -> bool:
 
 
 def own_words(content: str) -> str:
-    """Return the words of a person in a text, without the elements of clients and what clients set behind it."""
+    """Return the words of a person in a text, without the elements of clients and what clients set
+    behind it.
+    """
     pieces, at, unclosed = [], 0, set()
     for opening in _CLIENTS_OPENING.finditer(content):
         closing = f"</{opening[1]}>"
@@ -64,10 +80,12 @@ def own_words(content: str) -> str:
 
 
 def without_outer_elements(text: str) -> str:
-    """Return a text without the elements on lines of their own at its beginning and its end, if other words are left.
+    """Return a text without the elements on lines of their own at its beginning and its end, if
+    other words are left.
 
-    Any name counts: clients that are not known here write `<environment_details>` or `<current_datetime>` there. So it
-    may be a person's own `<article>`, and this is for comparisons that say what they leave out.
+    Any name counts: clients that are not known here write `<environment_details>` or
+    `<current_datetime>` there. So it may be a person's own `<article>`, and this is for comparisons
+    that say what they leave out.
     """
     for _ in range(OUTER_LIMIT):
         inner = _without_last(_without_first(text))
@@ -101,9 +119,10 @@ def _without_last(text: str) -> str:
 def last_words(messages: Sequence[Sequence[str]], last: int) -> tuple[str | None, bool]:
     """Return the last words of a person in a request, and whether it ends with them.
 
-    Of each of the user's messages the texts; one without any is a picture or a file, which a person sends too. The
-    request ends with the last so many of them. A text that is one whole element may come from the client: it counts as
-    a person's only if there is no other text, because a prompt may be an element, `<article>…</article>`.
+    Of each of the user's messages the texts; one without any is a picture or a file, which a person
+    sends too. The request ends with the last so many of them. A text that is one whole element may
+    come from the client: it counts as a person's only if there is no other text, because a prompt
+    may be an element, `<article>…</article>`.
     """
     begun, ending = messages[: len(messages) - last], messages[len(messages) - last :]
     ends_with_other = last > 0 and not messages[-1]

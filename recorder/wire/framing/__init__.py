@@ -1,11 +1,13 @@
-"""The framings of responses: which bytes of a stream are one event, and where its payload is in them.
+"""The framings of responses: which bytes of a stream are one event, and where its payload is in
+them.
 
-The head of a response says which one it is; an array that is a stream has the type of a document, and its dialect says
-so (`Dialect.array_streams`). A further framing is a module here with a splitter and a reader of fields, and a row in
-`_BY_CONTENT_TYPE`. Must not know: what a payload means.
+The head of a response says which one it is; an array that is a stream has the type of a document,
+and its dialect says so (`Dialect.array_streams`). A further framing is a module here with a
+splitter and a reader of fields, and a row in `_BY_CONTENT_TYPE`. Must not know: what a payload
+means.
 
-The invariant of each splitter: whatever the chunking, `b"".join(piece.raw) == input`, and the pieces are the same.
-Nothing is ever refused.
+The invariant of each splitter: whatever the chunking, `b"".join(piece.raw) == input`, and the
+pieces are the same. Nothing is ever refused.
 """
 
 from __future__ import annotations
@@ -31,7 +33,9 @@ class Splitter(Protocol):
         """Add a chunk; returns the pieces that are complete now."""
 
     def common(self, data: bytes) -> CommonFields | None:
-        """Return the fields of a chunk that is one frame as most are, which `feed` need not see then."""
+        """Return the fields of a chunk that is one frame as most are, which `feed` need not see
+        then.
+        """
 
     def close(self) -> list[Piece]:
         """End the stream; returns the rest."""
@@ -49,8 +53,10 @@ class Framing(msgspec.Struct, frozen=True):
     fields: Callable[[bytes], Fields]  # of a whole frame; without `data` where it cannot be read
     ends: Callable[[bytes], bool]  # whether a part of a long frame is its last one
     splitter: Callable[[], Splitter]
-    with_data: Callable[[bytes, Fields, bytes], bytes] = _with_data  # a frame, its fields, the data in place of its own
-    placed: Callable[[bytes, bool], bytes] = lambda raw, is_first: raw  # a frame that stands elsewhere than it did
+    # a frame, its fields, the data in place of its own
+    with_data: Callable[[bytes, Fields, bytes], bytes] = _with_data
+    # a frame that stands elsewhere than it did
+    placed: Callable[[bytes, bool], bytes] = lambda raw, is_first: raw
 
 
 def _no_splitter() -> Splitter:
@@ -66,8 +72,12 @@ AWS_EVENT_STREAM = Framing(
     aws_event_stream.Splitter,
     with_data=aws_event_stream.with_data,
 )
-JSON_ARRAY = Framing("json_array", json_array.fields, sse.ends_message, json_array.Splitter, placed=json_array.placed)
-MESSAGES = Framing("websocket", lambda raw: Fields(None, raw, 0, len(raw)), sse.ends_message, _no_splitter)
+JSON_ARRAY = Framing(
+    "json_array", json_array.fields, sse.ends_message, json_array.Splitter, placed=json_array.placed
+)
+MESSAGES = Framing(
+    "websocket", lambda raw: Fields(None, raw, 0, len(raw)), sse.ends_message, _no_splitter
+)
 
 _BY_CONTENT_TYPE: Mapping[str, Framing] = {
     "text/event-stream": SSE,

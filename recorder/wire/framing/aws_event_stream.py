@@ -1,11 +1,14 @@
-"""The binary event stream of AWS: messages with a prelude, headers, a payload and two checksums. Bedrock streams so.
+"""The binary event stream of AWS: messages with a prelude, headers, a payload and two checksums.
+Bedrock streams so.
 
-https://docs.aws.amazon.com/AmazonS3/latest/API/RESTSelectObjectAppendix.html and smithy.io, "Amazon Event Stream":
+https://docs.aws.amazon.com/AmazonS3/latest/API/RESTSelectObjectAppendix.html and smithy.io, "Amazon
+Event Stream":
 
     total length (4) | length of headers (4) | CRC32 of these 8 bytes | headers | payload | CRC32 of all before it
 
-A prelude whose checksum is wrong says no length that could be trusted: all that follows is one block without an end.
-A message whose own checksum is wrong is a frame without data: its bytes are kept, and no client reads it.
+A prelude whose checksum is wrong says no length that could be trusted: all that follows is one
+block without an end. A message whose own checksum is wrong is a frame without data: its bytes are
+kept, and no client reads it.
 """
 
 from __future__ import annotations
@@ -21,7 +24,8 @@ MESSAGE_LIMIT = 24 * 2**20 + 128 * 2**10 + 16
 
 _PRELUDE_BYTES = 12
 _CRC_BYTES = 4
-_VALUE_BYTES = {0: 0, 1: 0, 2: 1, 3: 2, 4: 4, 5: 8, 8: 8, 9: 16}  # by the type of a header; 6 and 7 say their length
+# by the type of a header; 6 and 7 say their length
+_VALUE_BYTES = {0: 0, 1: 0, 2: 1, 3: 2, 4: 4, 5: 8, 8: 8, 9: 16}
 _WITH_LENGTH = (6, 7)  # bytes and text: two bytes of length before them
 
 _NAMES = (b":event-type", b":exception-type", b":error-code")
@@ -36,7 +40,11 @@ class Splitter(BlockSplitter):
         self._size_bytes: int | None = None  # of the block that it is in, with what left of it
 
     def _end(self, start: int) -> int:
-        if self._size_bytes is None and not self._is_broken and len(self._held) - start >= _PRELUDE_BYTES:
+        if (
+            self._size_bytes is None
+            and not self._is_broken
+            and len(self._held) - start >= _PRELUDE_BYTES
+        ):
             self._size_bytes = _message_bytes(self._held[start : start + _PRELUDE_BYTES])
             self._is_broken = self._size_bytes is None
         if self._size_bytes is None:
@@ -56,7 +64,8 @@ def _message_bytes(prelude: bytes | bytearray) -> int | None:
 
 
 def fields(raw: bytes) -> Fields:
-    """Return the fields of a whole message: its event is the type in its headers, its data the payload.
+    """Return the fields of a whole message: its event is the type in its headers, its data the
+    payload.
 
     Without data if a checksum is wrong, or the headers cannot be read.
     """
@@ -75,13 +84,21 @@ def fields(raw: bytes) -> Fields:
 
 def event(type: str, payload: bytes) -> bytes:
     """Encode an event in JSON."""
-    return message({":event-type": type, ":content-type": "application/json", ":message-type": "event"}, payload)
+    return message(
+        {":event-type": type, ":content-type": "application/json", ":message-type": "event"},
+        payload,
+    )
 
 
 def exception(type: str, payload: bytes) -> bytes:
     """Encode an error in JSON."""
     return message(
-        {":exception-type": type, ":content-type": "application/json", ":message-type": "exception"}, payload
+        {
+            ":exception-type": type,
+            ":content-type": "application/json",
+            ":message-type": "exception",
+        },
+        payload,
     )
 
 
@@ -89,7 +106,13 @@ def message(headers: Mapping[str, str], payload: bytes) -> bytes:
     """Encode a message whose headers are texts."""
     encoded = bytearray()
     for name, value in headers.items():
-        encoded += bytes([len(name)]) + name.encode() + b"\7" + len(value).to_bytes(2, "big") + value.encode()
+        encoded += (
+            bytes([len(name)])
+            + name.encode()
+            + b"\7"
+            + len(value).to_bytes(2, "big")
+            + value.encode()
+        )
     return _message(bytes(encoded), payload)
 
 

@@ -1,6 +1,7 @@
 """The splitting of a stream whose blocks end at a place that can be told: what such framings share.
 
-At most `FRAME_LIMIT` bytes and one chunk are held: a longer block leaves in parts, as one of server-sent events does.
+At most `FRAME_LIMIT` bytes and one chunk are held: a longer block leaves in parts, as one of
+server-sent events does.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ class BlockSplitter(ABC):
 
     @abstractmethod
     def _end(self, start: int) -> int:
-        """Return where in `_held` the block ends of which the rest begins at `start`; -1 if that is not known yet."""
+        """Return where in `_held` the block ends of which the rest begins at `start`; -1 if that is
+        not known yet.
+        """
 
     def _is_comment(self, raw: bytes) -> bool:
         """Return whether a block is one without an event."""
@@ -44,7 +47,8 @@ class BlockSplitter(ABC):
         start = 0
         while (end := self._end(start)) >= 0:
             last = self._cut_parts(start, end, pieces)
-            if self._sent_bytes and end - last == FRAME_LIMIT:  # the last part is shorter than the others, if empty
+            # the last part is shorter than the others, if empty
+            if self._sent_bytes and end - last == FRAME_LIMIT:
                 last = self._cut_part(last, pieces)
             pieces.append(self._last_piece(bytes(self._held[last:end])))
             self._sent_bytes = 0
@@ -66,7 +70,9 @@ class BlockSplitter(ABC):
         return Piece("comment" if self._is_comment(raw) else "frame", raw)
 
     def _cut_parts(self, start: int, end: int, pieces: list[Piece]) -> int:
-        """Cut full parts off, so that between 1 and `FRAME_LIMIT` bytes are left; returns where they begin."""
+        """Cut full parts off, so that between 1 and `FRAME_LIMIT` bytes are left; returns where
+        they begin.
+        """
         while end - start > FRAME_LIMIT:
             start = self._cut_part(start, pieces)
         return start

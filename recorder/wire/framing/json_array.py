@@ -1,7 +1,9 @@
-"""The elements of one JSON array as events, as they come: Gemini's `streamGenerateContent` without `alt=sse`.
+"""The elements of one JSON array as events, as they come: Gemini's `streamGenerateContent` without
+`alt=sse`.
 
-A piece is an element with what stands before it: bracket or comma, and white space. It ends with the element, which so
-has the time at which it was complete; the end of the array is a comment. Whether an element is JSON is not checked.
+A piece is an element with what stands before it: bracket or comma, and white space. It ends with
+the element, which so has the time at which it was complete; the end of the array is a comment.
+Whether an element is JSON is not checked.
 """
 
 from __future__ import annotations
@@ -99,7 +101,9 @@ def fields(raw: bytes) -> Fields:
 
 
 def placed(raw: bytes, is_first: bool) -> bytes:
-    """Return a piece as the first of an array, or as a later one: with a bracket before it, or a comma."""
+    """Return a piece as the first of an array, or as a later one: with a bracket before it, or a
+    comma.
+    """
     separator = _SEPARATOR.match(raw)
     end = separator.end() if separator else 0
     wrong, right = (b",", b"[") if is_first else (b"[", b",")

@@ -1,6 +1,8 @@
-"""The standard streams of a program as messages: each line is one, with its end, as MCP and ACP have it over stdio.
+"""The standard streams of a program as messages: each line is one, with its end, as MCP and ACP
+have it over stdio.
 
-The invariant: whatever the cuts, the payloads joined are the input, and they are the same. Nothing is ever refused.
+The invariant: whatever the cuts, the payloads joined are the input, and they are the same. Nothing
+is ever refused.
 """
 
 from __future__ import annotations
@@ -9,7 +11,10 @@ from recorder.wire.framing.websocket import MESSAGE_LIMIT, Message
 
 
 class LineParser:
-    """The bytes of one direction in any cuts in, its lines out. One over `MESSAGE_LIMIT` comes in pieces."""
+    """The bytes of one direction in any cuts in, its lines out.
+
+    One over `MESSAGE_LIMIT` comes in pieces.
+    """
 
     is_framed = True
 

@@ -1,4 +1,6 @@
-"""Newline-delimited JSON: each line is one event (https://github.com/ndjson/ndjson-spec). Ollama streams so."""
+"""Newline-delimited JSON: each line is one event (https://github.com/ndjson/ndjson-spec). Ollama
+streams so.
+"""
 
 from __future__ import annotations
 

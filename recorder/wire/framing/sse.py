@@ -1,10 +1,11 @@
 """Server-sent events as bytes: where one block ends and the next begins, and the fields of a block.
 
-The framing is that of the WHATWG HTML standard, section 9.2.6 "Interpreting an event stream". No library parser will
-do: each of them decodes, and loses bytes on the way.
+The framing is that of the WHATWG HTML standard, section 9.2.6 "Interpreting an event stream". No
+library parser will do: each of them decodes, and loses bytes on the way.
 
-The invariant of this file: whatever the chunking, `b"".join(piece.raw) == input`, and the pieces are the same. Nothing
-is ever refused. Work is linear in the input, and at most `FRAME_LIMIT` bytes and one chunk are held.
+The invariant of this file: whatever the chunking, `b"".join(piece.raw) == input`, and the pieces
+are the same. Nothing is ever refused. Work is linear in the input, and at most `FRAME_LIMIT` bytes
+and one chunk are held.
 """
 
 from __future__ import annotations
@@ -13,9 +14,11 @@ import re
 from typing import Literal, NamedTuple
 
 FRAME_LIMIT = 256 * 1024
-"""A block over this many bytes leaves in parts: rows stay far below 1 MiB, and a 100 MB block costs constant memory.
+"""A block over this many bytes leaves in parts: rows stay far below 1 MiB, and a 100 MB block costs
+constant memory.
 
-Blocks of real streams have a median of 259 bytes; only images and final responses with log probabilities pass 64 KiB.
+Blocks of real streams have a median of 259 bytes; only images and final responses with log
+probabilities pass 64 KiB.
 """
 
 BOM = b"\xef\xbb\xbf"
@@ -35,8 +38,9 @@ _LONGEST_BLANK_LINE = len(b"\r\n\r\n")
 class Piece(NamedTuple):
     """A byte-exact piece of an event stream.
 
-    `frame` is a block with its terminator, `comment` a block without any field; a block over `FRAME_LIMIT` comes as
-    `part`s, of which the last is `complete`; `tail` is the unterminated rest at the end.
+    `frame` is a block with its terminator, `comment` a block without any field; a block over
+    `FRAME_LIMIT` comes as `part`s, of which the last is `complete`; `tail` is the unterminated rest
+    at the end.
     """
 
     kind: Literal["frame", "comment", "part", "tail"]
@@ -49,10 +53,12 @@ CommonFields = tuple[bytes | None, bytes, int]
 
 
 def common_fields(raw: bytes) -> CommonFields | None:
-    """Return the fields of one whole block as most are: `event: …` or not, `data: …`, each with LF, and a blank line.
+    """Return the fields of one whole block as most are: `event: …` or not, `data: …`, each with LF,
+    and a blank line.
 
-    Return None for any other, and for more than one. This fast path and `parse` give the same (`test_sse`). It pays in
-    the benchmark `ingest`: with it an event is split and read in 0.4 µs, without it in 2.5 µs.
+    Return None for any other, and for more than one. This fast path and `parse` give the same
+    (`test_sse`). It pays in the benchmark `ingest`: with it an event is split and read in 0.4 µs,
+    without it in 2.5 µs.
     """
     event, line = None, 0
     if raw.startswith(_EVENT):
@@ -69,14 +75,19 @@ class Splitter:
     """Bytes in any chunking in, `Piece`s out."""
 
     def __init__(self) -> None:
-        self._held = bytearray()  # of the current block; in front, `_sent` bytes that already left in a part
+        # of the current block; in front, `_sent` bytes that already left in a part
+        self._held = bytearray()
         self._sent = 0
         self._in_parts = False
-        self._carriage_returns = False  # none seen so far: LF LF is the only blank line there can be
+        # none seen so far: LF LF is the only blank line there can be
+        self._carriage_returns = False
         self._at_start = True
 
     def feed(self, data: bytes) -> list[Piece]:
-        """Add a chunk; returns the pieces that are complete now. A trailing CR is held back: an LF may follow."""
+        """Add a chunk; returns the pieces that are complete now.
+
+        A trailing CR is held back: an LF may follow.
+        """
         if not self._carriage_returns and _CR in data:
             self._carriage_returns = True
         if not self._held:
@@ -91,10 +102,17 @@ class Splitter:
         return bytes(self._held[self._sent :])
 
     def common(self, data: bytes) -> CommonFields | None:
-        """Return the fields of a chunk that is one block as most are, with nothing before it. It is a `frame` then, and
-        `feed` need not see it.
+        """Return the fields of a chunk that is one block as most are, with nothing before it.
+
+        It is a `frame` then, and `feed` need not see it.
         """
-        if self._held or self._carriage_returns or self._in_parts or self._at_start or len(data) > FRAME_LIMIT:
+        if (
+            self._held
+            or self._carriage_returns
+            or self._in_parts
+            or self._at_start
+            or len(data) > FRAME_LIMIT
+        ):
             return None
         return common_fields(data)
 
@@ -143,14 +161,18 @@ class Splitter:
         return match.end()
 
     def _cut_parts(self, data: bytes | bytearray, start: int, end: int, pieces: list[Piece]) -> int:
-        """Cut full parts off the front so that between 1 and `FRAME_LIMIT` bytes are left; returns where they begin."""
+        """Cut full parts off the front so that between 1 and `FRAME_LIMIT` bytes are left; returns
+        where they begin.
+        """
         while end - start > FRAME_LIMIT:
             pieces.append(Piece("part", bytes(data[start : start + FRAME_LIMIT]), False))
             start += FRAME_LIMIT
         return start
 
     def _hold(self, data: bytes | bytearray, start: int) -> None:
-        """Keep what is not yet a piece, and as much before it as a blank line across a cut needs to be seen."""
+        """Keep what is not yet a piece, and as much before it as a blank line across a cut needs to
+        be seen.
+        """
         keep = max(0, start - _LONGEST_BLANK_LINE + 1) if self._in_parts else start
         self._sent = start - keep
         if data is self._held:
@@ -160,26 +182,31 @@ class Splitter:
 
 
 def ends_block(part: bytes) -> bool:
-    """Return whether a part is the last of its block: it is shorter than parts are, or ends with a blank line.
+    """Return whether a part is the last of its block: it is shorter than parts are, or ends with a
+    blank line.
 
-    This is `Piece.complete`, of which the log has no column. A cut between the CR and the LF that end a blank line
-    cannot be seen, if the line before it ended with a CR alone.
+    This is `Piece.complete`, of which the log has no column. A cut between the CR and the LF that
+    end a blank line cannot be seen, if the line before it ended with a CR alone.
     """
     return len(part) < FRAME_LIMIT or part.endswith(_BLANK_LINES)
 
 
 def ends_message(part: bytes) -> bool:
-    """Return whether a part is the last of a WebSocket message, of which only the last is shorter than parts are."""
+    """Return whether a part is the last of a WebSocket message, of which only the last is shorter
+    than parts are.
+    """
     return len(part) < FRAME_LIMIT
 
 
-_BLANK_LINES = (b"\n\n", b"\n\r\n", b"\r\r", b"\r\r\n")  # one that ends with a CR may go on with an LF
+# one that ends with a CR may go on with an LF
+_BLANK_LINES = (b"\n\n", b"\n\r\n", b"\r\r", b"\r\r\n")
 
 
 class Fields(NamedTuple):
     """The fields of a block. `data` is `None` if it has no data line, and then it is not an event.
 
-    `data_start` and `data_length` are the place of the payload in the block, if it is one data line.
+    `data_start` and `data_length` are the place of the payload in the block, if it is one data
+    line.
     """
 
     event: bytes | None = None
@@ -191,18 +218,23 @@ class Fields(NamedTuple):
 
 
 def begins_stream(data: bytes) -> bool | None:
-    """Return whether a body that begins so is an event stream, and no JSON; `None` if it is too short to tell."""
+    """Return whether a body that begins so is an event stream, and no JSON; `None` if it is too
+    short to tell.
+    """
     if any(opening.startswith(data) for opening in _OPENINGS if len(data) < len(opening)):
         return None
     return data.startswith(_OPENINGS)
 
 
-_OPENINGS = tuple(bom + field for bom in (b"", BOM) for field in (b"data:", b"event:", b"id:", b"retry:", b":"))
+_OPENINGS = tuple(
+    bom + field for bom in (b"", BOM) for field in (b"data:", b"event:", b"id:", b"retry:", b":")
+)
 
 
 def parse(raw: bytes) -> Fields:
-    """Read a block, with or without its terminator. Never raises: lines that are not a field are skipped, as in the
-    standard.
+    """Read a block, with or without its terminator.
+
+    Never raises: lines that are not a field are skipped, as in the standard.
 
     A byte order mark belongs to the stream, not to a block: cut it off the first block before.
     """
@@ -230,4 +262,8 @@ def parse(raw: bytes) -> Fields:
     )
 
 
-_FIELDS = {b"event": lambda value: True, b"id": lambda value: b"\0" not in value, b"retry": bytes.isdigit}
+_FIELDS = {
+    b"event": lambda value: True,
+    b"id": lambda value: b"\0" not in value,
+    b"retry": bytes.isdigit,
+}

@@ -1,11 +1,12 @@
 """WebSocket frames as bytes: where one ends and the next begins, and the messages that they carry.
 
-The framing is that of RFC 6455 section 5, the compression that of RFC 7692. No library parser will do: each of them
-stops at the first broken rule, and drops the shape of the frames.
+The framing is that of RFC 6455 section 5, the compression that of RFC 7692. No library parser will
+do: each of them stops at the first broken rule, and drops the shape of the frames.
 
-The invariant of this file: whatever the cuts, the same frames, messages and damage come out, where damage that follows
-damage of the same reason is one. Nothing is ever refused. Work is linear in the input and in what it inflates to. At
-most a message and a frame of `MESSAGE_LIMIT` bytes each are held, however many fragments a message has.
+The invariant of this file: whatever the cuts, the same frames, messages and damage come out, where
+damage that follows damage of the same reason is one. Nothing is ever refused. Work is linear in the
+input and in what it inflates to. At most a message and a frame of `MESSAGE_LIMIT` bytes each are
+held, however many fragments a message has.
 """
 
 from __future__ import annotations
@@ -20,13 +21,16 @@ from typing import Literal, NamedTuple
 import msgspec
 
 MESSAGE_LIMIT = 64 * 2**20
-"""The most bytes of one message, before and after inflating: tungstenite, a library of clients, has the same default.
+"""The most bytes of one message, before and after inflating: tungstenite, a library of clients, has
+the same default.
 
-A length over it is damage: memory is bounded, and a connection whose lengths are random is not waited for.
+A length over it is damage: memory is bounded, and a connection whose lengths are random is not
+waited for.
 """
 
 FINAL_BLOCKS_LIMIT = (
-    16  # of one message: each copies what is left of it, and senders use one (RFC 7692 section 7.2.3.4)
+    # of one message: each copies what is left of it, and senders use one (RFC 7692 section 7.2.3.4)
+    16
 )
 PIECE_BYTES = 64 * 1024  # of text that is checked at a time, so that its characters need no memory
 CONTROL_LIMIT = 125  # bytes of the payload of a control frame, RFC 6455 section 5.5
@@ -38,7 +42,10 @@ LONGEST_WINDOW = 15
 
 Opcode = Literal["text", "binary", "ping", "pong", "close"]
 _OPCODES: dict[int, Opcode] = {0x1: "text", 0x2: "binary", 0x8: "close", 0x9: "ping", 0xA: "pong"}
-_NUMBERS: dict[str, int] = {"continuation": 0, **{name: number for number, name in _OPCODES.items()}}
+_NUMBERS: dict[str, int] = {
+    "continuation": 0,
+    **{name: number for number, name in _OPCODES.items()},
+}
 
 
 class Frame(NamedTuple):
@@ -53,14 +60,16 @@ class Message(NamedTuple):
 
     opcode: Opcode
     payload: bytes  # unmasked and inflated
-    fault: str | None = None  # the first rule that it breaks, as a short reason; it is understood nevertheless
+    # the first rule that it breaks, as a short reason; it is understood nevertheless
+    fault: str | None = None
 
 
 class Damage(NamedTuple):
     """Bytes that cannot be framed or decoded.
 
-    They are either the payload of a message whose frames were emitted, unmasked but not inflated, or bytes that belong
-    to no `Frame`: the header as on the wire, and the payload, unmasked if it is the unfinished frame at the end.
+    They are either the payload of a message whose frames were emitted, unmasked but not inflated,
+    or bytes that belong to no `Frame`: the header as on the wire, and the payload, unmasked if it
+    is the unfinished frame at the end.
     """
 
     raw: bytes
@@ -91,7 +100,9 @@ class MessageParser:
 
     def __init__(self, *, from_client: bool, deflate: Deflate | None = None) -> None:
         self._masked = _MASKED if from_client else 0
-        self._inflater = None if deflate is None else _Inflater(keeps_context=deflate.context_takeover)
+        self._inflater = (
+            None if deflate is None else _Inflater(keeps_context=deflate.context_takeover)
+        )
         self._held = bytearray()  # of the frame that is not finished
         self._need = 0  # bytes of that frame, as far as it is known
         self._fragments: _Fragments | None = None
@@ -116,7 +127,9 @@ class MessageParser:
         start, size = 0, len(data)
         while start < size:
             at, end = _span(data, start, size)
-            if end - at > MESSAGE_LIMIT or (self._fragments is not None and self._is_too_long(data[start], end - at)):
+            if end - at > MESSAGE_LIMIT or (
+                self._fragments is not None and self._is_too_long(data[start], end - at)
+            ):
                 self._break(data[start:], found)
                 break
             if end > size:
@@ -132,7 +145,9 @@ class MessageParser:
         """End the direction; returns what is unfinished, as `Damage`."""
         found: list[Part] = []
         if self._fragments is not None:
-            found.append(Damage(bytes(self._fragments.payload), "the connection ended inside a message"))
+            found.append(
+                Damage(bytes(self._fragments.payload), "the connection ended inside a message")
+            )
         if self._held:
             raw, at = bytes(self._held), _span(self._held, 0, len(self._held))[0]
             if len(raw) > at and raw[1] & _MASKED:
@@ -162,8 +177,14 @@ class MessageParser:
         if second & _MASKED:
             payload = unmask(payload, data[at - 4 : at])
         if second & _MASKED != self._masked:
-            fault = "a frame of the client is not masked" if self._masked else "a frame of the server is masked"
-        elif second & _LENGTH > CONTROL_LIMIT and end - at <= (CONTROL_LIMIT if second & _LENGTH == 126 else 0xFFFF):
+            fault = (
+                "a frame of the client is not masked"
+                if self._masked
+                else "a frame of the server is masked"
+            )
+        elif second & _LENGTH > CONTROL_LIMIT and end - at <= (
+            CONTROL_LIMIT if second & _LENGTH == 126 else 0xFFFF
+        ):
             fault = "a length has more bytes than it needs"
         if first == _WHOLE_TEXT and self._fragments is None:
             found.append(Message("text", payload, fault or _text_fault(payload)))
@@ -211,7 +232,9 @@ class MessageParser:
             except zlib.error as error:
                 return Damage(payload, f"cannot be inflated: {error}")
         opcode = _OPCODES[first & _OPCODE]
-        return Message(opcode, payload, fault or (_text_fault(payload) if opcode == "text" else None))
+        return Message(
+            opcode, payload, fault or (_text_fault(payload) if opcode == "text" else None)
+        )
 
     def _lose(self, first: int) -> None:
         """Note that a message, which may be compressed, is passed over."""
@@ -222,22 +245,26 @@ class MessageParser:
 class _Inflater:
     """The decompressor of one direction, RFC 7692 section 7.2.2.
 
-    It has the longest window whatever was agreed on: a longer window inflates a stream to the same bytes, and zlib
-    deflates with 9 bits where 8 were agreed on.
+    It has the longest window whatever was agreed on: a longer window inflates a stream to the same
+    bytes, and zlib deflates with 9 bits where 8 were agreed on.
     """
 
     def __init__(self, *, keeps_context: bool) -> None:
         self._keeps_context = keeps_context
         self._is_lost = False  # what later messages may refer to
         self._stream = zlib.decompressobj(-LONGEST_WINDOW)
-        self._window = bytearray()  # the latest output, for a stream that begins anew: zlib does not give its own
+        # the latest output, for a stream that begins anew: zlib does not give its own
+        self._window = bytearray()
 
     def lose(self) -> None:
         """Note that a message was not inflated: with context takeover no later one can be."""
         self._is_lost = self._keeps_context
 
     def inflate(self, data: bytes) -> bytes:
-        """Return the payload of a message. Raises `zlib.error` with the reason, also for one over `MESSAGE_LIMIT`."""
+        """Return the payload of a message.
+
+        Raises `zlib.error` with the reason, also for one over `MESSAGE_LIMIT`.
+        """
         if self._is_lost:
             raise zlib.error("an earlier message, to which it may refer, is damaged")
         if not data:  # of an empty message, to some senders; the standard has one byte
@@ -258,7 +285,8 @@ class _Inflater:
 
     def _inflated(self, data: bytes) -> bytes:
         payload, final_blocks = self._piece(data, MESSAGE_LIMIT + 1), 0
-        while self._stream.eof:  # a block with BFINAL: what follows it is a stream of its own over the same window
+        # a block with BFINAL: what follows it is a stream of its own over the same window
+        while self._stream.eof:
             final_blocks += 1
             if final_blocks > FINAL_BLOCKS_LIMIT:
                 raise zlib.error(f"more than {FINAL_BLOCKS_LIMIT} final blocks")
@@ -283,11 +311,14 @@ class _Inflater:
 
 _WINDOW_BYTES = 1 << LONGEST_WINDOW
 _END_OF_MESSAGE = b"\0\0\xff\xff" + b"\0\0\0\xff\xff"
-"""The end of an empty block, which senders cut off, and one more: at any other place they are output or no block."""
+"""The end of an empty block, which senders cut off, and one more: at any other place they are
+output or no block.
+"""
 
 
 def _span(data: bytes | bytearray, start: int, size: int) -> tuple[int, int]:
-    """Return where the payload of the frame at `start` begins and ends; the same place twice if that is not known yet.
+    """Return where the payload of the frame at `start` begins and ends; the same place twice if
+    that is not known yet.
 
     A place behind `size` is one up to which bytes are missing.
     """
@@ -346,7 +377,9 @@ def unmask(payload: bytes, key: bytes) -> bytes:
     """Return a payload with its mask taken off, or put on: RFC 6455 section 5.3."""
     size = len(payload)
     mask = (key * (size // 4 + 1))[:size]
-    return (int.from_bytes(payload, "little") ^ int.from_bytes(mask, "little")).to_bytes(size, "little")
+    return (int.from_bytes(payload, "little") ^ int.from_bytes(mask, "little")).to_bytes(
+        size, "little"
+    )
 
 
 def encode_frame(
@@ -357,7 +390,10 @@ def encode_frame(
     fin: bool = True,
     rsv1: bool = False,
 ) -> bytes:
-    """Return a frame as on the wire. With `rsv1` the payload is compressed already; `mask` is a key of four bytes."""
+    """Return a frame as on the wire.
+
+    With `rsv1` the payload is compressed already; `mask` is a key of four bytes.
+    """
     first = _NUMBERS[opcode] | (_FIN if fin else 0) | (_RSV1 if rsv1 else 0)
     size, masked = len(payload), 0 if mask is None else _MASKED
     if size <= CONTROL_LIMIT:
@@ -370,7 +406,10 @@ def encode_frame(
 
 
 def encode_close(code: int | None, reason: str = "", *, mask: bytes | None = None) -> bytes:
-    """Return a Close frame as on the wire; without a code it is empty. A reason that is too long is cut."""
+    """Return a Close frame as on the wire; without a code it is empty.
+
+    A reason that is too long is cut.
+    """
     if code is None:
         return encode_frame("close", mask=mask)
     text = reason.encode("utf-8", "replace")[: CONTROL_LIMIT - 2].decode("utf-8", "ignore")
@@ -378,7 +417,9 @@ def encode_close(code: int | None, reason: str = "", *, mask: bytes | None = Non
 
 
 def close_of(payload: bytes) -> tuple[int | None, str | None]:
-    """Return the code and the reason in the payload of a Close frame; of one without a code `None` twice."""
+    """Return the code and the reason in the payload of a Close frame; of one without a code `None`
+    twice.
+    """
     if len(payload) < 2:
         return None, None
     return int.from_bytes(payload[:2]), payload[2:].decode("utf-8", "replace")
@@ -391,7 +432,9 @@ def accept_of(key: str) -> str:
 
 
 def negotiated(headers: Iterable[tuple[str, str]]) -> tuple[Deflate | None, Deflate | None] | str:
-    """Return how client and server compress, by the headers of the response; a `str` says why that is not known."""
+    """Return how client and server compress, by the headers of the response; a `str` says why that
+    is not known.
+    """
     values = [value for name, value in headers if name.lower() == "sec-websocket-extensions"]
     extensions = [each.strip() for each in ",".join(values).split(",") if each.strip()]
     if not extensions:
@@ -408,7 +451,10 @@ def negotiated(headers: Iterable[tuple[str, str]]) -> tuple[Deflate | None, Defl
             return f"the parameter {parameter!r} of permessage-deflate is not known"
         found[name] = value
     client, server = (
-        Deflate(f"{side}_no_context_takeover" not in found, int(found.get(f"{side}_max_window_bits", LONGEST_WINDOW)))
+        Deflate(
+            f"{side}_no_context_takeover" not in found,
+            int(found.get(f"{side}_max_window_bits", LONGEST_WINDOW)),
+        )
         for side in ("client", "server")
     )
     return client, server

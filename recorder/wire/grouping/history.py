@@ -1,22 +1,27 @@
-"""The conversation that a request repeats, as digests: of what was said before each answer, and of the answers.
+"""The conversation that a request repeats, as digests: of what was said before each answer, and of
+the answers.
 
-A client that has no name for its session sends all of it with every turn. So the next request repeats the answer of the
-exchange before it. The digest of that answer, and that of the messages before it, are in the log since then
-(`history`), and among those of the next request. Nothing is compared but digests, and no body is read twice.
+A client that has no name for its session sends all of it with every turn. So the next request
+repeats the answer of the exchange before it. The digest of that answer, and that of the messages
+before it, are in the log since then (`history`), and among those of the next request. Nothing is
+compared but digests, and no body is read twice.
 
 Rules of this file:
 
 * A digest is a plain SHA-256 of what the log has anyway, redacted as it is there.
-* What clients change between turns is left out: marks of what is cached, ids of calls and items, reasoning, which of
-  the two ways to write a text is chosen. So are the model, the tools and the system prompt: an app has the time in it,
-  or what it has looked up. They tell which of several candidates it is (`about`), and so do ids (`ids`).
-* An answer may be sent back in pieces (a message for each chunk, an item for each part): it is one answer, all its text
-  and the calls of the client's tools. Calls of the provider's own tools are not: few clients repeat them.
-* An answer is found by itself if no other conversation has the same by chance, and by the words before it. A client may
-  shorten its history, or put other words around a person's.
-* An answer that a request repeats already, and gets again, is one of its examples: it is not found by itself.
-* Where nothing of that is left, there are ids: of the calls whose results a request brings, and of items that it only
-  refers to.
+* What clients change between turns is left out: marks of what is cached, ids of calls and items,
+  reasoning, which of the two ways to write a text is chosen. So are the model, the tools and the
+  system prompt: an app has the time in it, or what it has looked up. They tell which of several
+  candidates it is (`about`), and so do ids (`ids`).
+* An answer may be sent back in pieces (a message for each chunk, an item for each part): it is one
+  answer, all its text and the calls of the client's tools. Calls of the provider's own tools are
+  not: few clients repeat them.
+* An answer is found by itself if no other conversation has the same by chance, and by the words
+  before it. A client may shorten its history, or put other words around a person's.
+* An answer that a request repeats already, and gets again, is one of its examples: it is not found
+  by itself.
+* Where nothing of that is left, there are ids: of the calls whose results a request brings, and of
+  items that it only refers to.
 * Pure, and never raises: what cannot be read has no chain.
 """
 
@@ -32,29 +37,43 @@ import msgspec
 
 from recorder.model.text import storable
 from recorder.wire.dialects import by_name
-from recorder.wire.dialects.canonical import canonical, canonical_message, decoded_arguments, texts_of
+from recorder.wire.dialects.canonical import (
+    canonical,
+    canonical_message,
+    decoded_arguments,
+    texts_of,
+)
 from recorder.wire.dialects.conversation import Conversation, Message
 from recorder.wire.dialects.user_text import last_words
 
 LOOK_BACK_ANSWERS = 8
-"""How many of the last answers in a request may be those of the exchange before. The last one is, as a rule; a client
-that drops turns which failed, or that nobody recorded, goes back some further. Each costs three look-ups."""
+"""How many of the last answers in a request may be those of the exchange before. The last one is,
+as a rule; a client that drops turns which failed, or that nobody recorded, goes back some further.
+Each costs three look-ups."""
 
 LINKS = 8
-"""How many ids of a request are looked for, the last first: one would do, unless its exchange was not recorded."""
+"""How many ids of a request are looked for, the last first: one would do, unless its exchange was
+not recorded.
+"""
 
 IDS = 32
-"""How many ids of a request tell which of several equal conversations it continues, the last first: those of a few
-turns."""
+"""How many ids of a request tell which of several equal conversations it continues, the last first:
+those of a few turns."""
 
 DISTINCTIVE = 16
-"""Characters of an answer that no other conversation has by chance: "Done." and "Hello!" are said every day."""
+"""Characters of an answer that no other conversation has by chance: "Done." and "Hello!" are said
+every day.
+"""
 
 _LINK_CHARACTERS = range(8, 201)
-"""The length of an id that no other conversation has by chance. Some servers number their calls: `call_0`."""
+"""The length of an id that no other conversation has by chance. Some servers number their calls:
+`call_0`.
+"""
 
 _NUMBERED = re.compile(r"functions\..*:\d+|\D*\d{0,4}", re.DOTALL)
-"""Ids that each conversation has: `functions.get_weather:0` of Kimi, `call_weather_1`, the name of the tool."""
+"""Ids that each conversation has: `functions.get_weather:0` of Kimi, `call_weather_1`, the name of
+the tool.
+"""
 
 
 _REASONING = "rs_"
@@ -66,8 +85,10 @@ class ModelAnswer(msgspec.Struct):
 
     texts: list[str] = msgspec.field(default_factory=list)
     calls: list[tuple[str, str]] = msgspec.field(default_factory=list)  # name and arguments
-    references: list[str] = msgspec.field(default_factory=list)  # ids of items that the provider keeps
-    ids: list[Any] = msgspec.field(default_factory=list)  # of its calls and items: not part of what it says
+    # ids of items that the provider keeps
+    references: list[str] = msgspec.field(default_factory=list)
+    # of its calls and items: not part of what it says
+    ids: list[Any] = msgspec.field(default_factory=list)
 
     def __bool__(self) -> bool:
         return bool(self.texts or self.calls or self.references)
@@ -79,7 +100,10 @@ class ModelAnswer(msgspec.Struct):
         self.ids += other.ids
 
     def call(self, name: Any, arguments: Any) -> None:
-        """Add a call of a tool. Its arguments are JSON, as text or decoded, in whatever order its fields are."""
+        """Add a call of a tool.
+
+        Its arguments are JSON, as text or decoded, in whatever order its fields are.
+        """
         self.calls.append((str(name), storable(canonical(decoded_arguments(arguments)).decode())))
 
 
@@ -88,17 +112,19 @@ class Answered(NamedTuple):
 
     before: str  # the digest of the messages before it; empty if there are none
     alone: str  # the digest of the answer
-    keys: Sequence[str]  # one of them is the digest of the exchange that gave it, if it is in the log
+    # one of them is the digest of the exchange that gave it, if it is in the log
+    keys: Sequence[str]
 
 
 class Chain(msgspec.Struct, frozen=True):
     """The digests of a request.
 
-    `request_digest` is the digest of all its messages. If the last message is the beginning of an answer, which the
-    model continues, `begun` is that beginning and `request_digest` excludes it. `words` is the digest of the last words
-    before the answer to come, `answers` are the last ones, the last first, and `said` has the digests of all of them.
-    `about` says which model, tools and system prompt it has. `ids`, the last first, are those of calls and items;
-    `links` are the ones that lead to one conversation only.
+    `request_digest` is the digest of all its messages. If the last message is the beginning of an
+    answer, which the model continues, `begun` is that beginning and `request_digest` excludes it.
+    `words` is the digest of the last words before the answer to come, `answers` are the last ones,
+    the last first, and `said` has the digests of all of them. `about` says which model, tools and
+    system prompt it has. `ids`, the last first, are those of calls and items; `links` are the ones
+    that lead to one conversation only.
     """
 
     request_digest: str
@@ -111,12 +137,16 @@ class Chain(msgspec.Struct, frozen=True):
     links: tuple[str, ...] = ()
 
     def answered(self, answer: ModelAnswer) -> str:
-        """Return the digest by which the exchange of this request is found, if that is its whole answer."""
+        """Return the digest by which the exchange of this request is found, if that is its whole
+        answer.
+        """
         whole = ModelAnswer()
         whole.add(self.begun)
         whole.add(answer)
         alone = _alone(whole)
-        return alone if _is_distinctive(whole) and alone not in self.said else _next(self.words, alone)
+        return (
+            alone if _is_distinctive(whole) and alone not in self.said else _next(self.words, alone)
+        )
 
 
 def broken_off(request_digest: str) -> str:
@@ -130,7 +160,9 @@ def unanswered(request_digest: str) -> str:
 
 
 def may_continue(request: Chain, ended: Chain) -> bool:
-    """Return whether a request may continue one whose answer is unknown here: it repeats an answer that is new."""
+    """Return whether a request may continue one whose answer is unknown here: it repeats an answer
+    that is new.
+    """
     return bool(request.answers) and request.answers[0].alone not in ended.said
 
 
@@ -233,13 +265,20 @@ class _Reader:
         self._digest = _next(self._digest, alone)
 
     def _answers(self, at_end: Sequence[Message]) -> Iterator[Answered]:
-        """Yield the last answers, the last first. What a client sets behind each question ends this request, too."""
+        """Yield the last answers, the last first.
+
+        What a client sets behind each question ends this request, too.
+        """
         for step in self._steps[: -LOOK_BACK_ANSWERS - 1 : -1]:
             before = [_words(step.messages)]
             if step is self._steps[-1] and at_end:
                 before.append(_words(at_end[-1:]))
             keys = [_next(words, step.alone) for words in dict.fromkeys(before)]
-            yield Answered(step.before, step.alone, (*keys, step.alone) if _is_distinctive(step.answer) else keys)
+            yield Answered(
+                step.before,
+                step.alone,
+                (*keys, step.alone) if _is_distinctive(step.answer) else keys,
+            )
 
 
 def _canonical(message: Message) -> bytes:
@@ -261,7 +300,9 @@ def _answer_of(message: Message) -> ModelAnswer:
 
 
 def _words(messages: Sequence[Message]) -> str:
-    """Return the digest of the last words of a person in messages; of the last message if they have none."""
+    """Return the digest of the last words of a person in messages; of the last message if they have
+    none.
+    """
     words, _ = last_words([texts_of(message.content) for message in messages], len(messages))
     if words is None:
         return _hashed(_canonical(messages[-1])) if messages else ""
@@ -287,7 +328,10 @@ def _next(digest: str, turn: str) -> str:
 
 
 def _said(answer: ModelAnswer) -> str:
-    """Return the text of an answer. White space around it is not always sent back, nor is an empty one."""
+    """Return the text of an answer.
+
+    White space around it is not always sent back, nor is an empty one.
+    """
     return storable("".join(answer.texts).strip())
 
 
@@ -302,8 +346,8 @@ def _is_distinctive(answer: ModelAnswer) -> bool:
 
 # -- conversations that a message quotes
 
-# A request of a helper quotes one in its message, as Open WebUI asks for titles and tags. The quoted turns are read as
-# if the request had them, so it joins the session that they are of.
+# A request of a helper quotes one in its message, as Open WebUI asks for titles and tags. The
+# quoted turns are read as if the request had them, so it joins the session that they are of.
 _QUOTED = re.compile(r"<chat_history>\n?(.*?)\n?</chat_history>", re.DOTALL)
 _SPEAKER = re.compile(r"^(USER|ASSISTANT): ", re.MULTILINE)
 

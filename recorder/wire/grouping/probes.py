@@ -1,18 +1,23 @@
-"""Requests by which a client looks whether a server is there, and what it offers: no part of a conversation. Pure."""
+"""Requests by which a client looks whether a server is there, and what it offers: no part of a
+conversation. Pure.
+"""
 
 from __future__ import annotations
 
 import re
 
 _PROBES = re.compile(
-    r"(?:HEAD|OPTIONS) .*|GET (?:/.*)?/(?:models(?:/.*)?|api/tags|api/hello|health|healthz|ping|version)?", re.DOTALL
+    r"(?:HEAD|OPTIONS) .*|GET (?:/.*)?/(?:models(?:/.*)?|api/tags|api/hello|health|healthz|ping|version)?",
+    re.DOTALL,
 )
 """A method and a path without its query. Other paths may stream."""
 
 _OPTIONAL = re.compile(
-    r"HEAD .*"  # a connection that is opened in advance: Claude Code sends HEAD /api/hello when it starts
+    # a connection that is opened in advance: Claude Code sends HEAD /api/hello when it starts
+    r"HEAD .*"
     r"|GET [^?]*/api/hello(?:\?.*)?"
-    r"|GET [^?]*/models\?(?:.*&)?client_version=.*",  # Codex, logged in; SDKs that list models send no version
+    # Codex, logged in; SDKs that list models send no version
+    r"|GET [^?]*/models\?(?:.*&)?client_version=.*",
     re.DOTALL,
 )
 
@@ -23,5 +28,7 @@ def is_probe(method: str, target: str) -> bool:
 
 
 def is_optional(method: str, target: str) -> bool:
-    """Return whether the client continues whatever the answer to a probe is, so that none needs to be recorded."""
+    """Return whether the client continues whatever the answer to a probe is, so that none needs to
+    be recorded.
+    """
     return _OPTIONAL.fullmatch(f"{method} {target}") is not None

@@ -1,9 +1,10 @@
-"""The purpose of a request: a turn of the conversation, or one of the requests that a client makes on its own.
+"""The purpose of a request: a turn of the conversation, or one of the requests that a client makes
+on its own.
 
-Rules as data, in order: the first that matches wins. Beside a person's turns clients ask for titles, for the model that
-suits a question, for summaries, for how many tokens there are. Few clients name it in a header; of the others the words
-that such a request begins with are known. What no rule knows is a turn: a new kind of request is one line of a table
-here. Pure, and never raises.
+Rules as data, in order: the first that matches wins. Beside a person's turns clients ask for
+titles, for the model that suits a question, for summaries, for how many tokens there are. Few
+clients name it in a header; of the others the words that such a request begins with are known. What
+no rule knows is a turn: a new kind of request is one line of a table here. Pure, and never raises.
 """
 
 from __future__ import annotations
@@ -30,7 +31,9 @@ def _by_purpose(table: str) -> list[tuple[Purpose, str]]:
 
 
 def _claims(table: str) -> list[tuple[Purpose, ValueRule]]:
-    """Return the values that a client sends of itself, as rules, and what a request with one is for."""
+    """Return the values that a client sends of itself, as rules, and what a request with one is
+    for.
+    """
     return [(purpose, value_rules(rule)[0]) for purpose, rule in _by_purpose(table)]
 
 
@@ -69,7 +72,9 @@ subagent You are a general-purpose subagent working for a parent agent\b
 # gptme
 title Generate concise conversation titles\.
 """)
-"""How a system prompt, or a block of one, begins: as much of it as no program of a person's own begins with."""
+"""How a system prompt, or a block of one, begins: as much of it as no program of a person's own
+begins with.
+"""
 
 QUESTIONS = _by_purpose(r"""
 # Claude Code
@@ -121,12 +126,20 @@ CLAIMED: tuple[ValueRule, ...] = (*(rule for _, rule in (*STEPS, *SENDERS)), *PA
 """All rules that look at headers: redaction must keep their values."""
 
 
-def placed(api: str, method: str, path: str, claims: Claims, request: RequestFacts) -> RequestPurpose:
-    """Return the purpose of a request, and the thread that began its own; `path` is without its query."""
-    return RequestPurpose(_purpose(api, method, path, claims, request), first(PARENT_RULES, claims)[1])
+def placed(
+    api: str, method: str, path: str, claims: Claims, request: RequestFacts
+) -> RequestPurpose:
+    """Return the purpose of a request, and the thread that began its own; `path` is without its
+    query.
+    """
+    return RequestPurpose(
+        _purpose(api, method, path, claims, request), first(PARENT_RULES, claims)[1]
+    )
 
 
-def _purpose(api: str, method: str, path: str, claims: Claims, request: RequestFacts) -> Purpose | None:
+def _purpose(
+    api: str, method: str, path: str, claims: Claims, request: RequestFacts
+) -> Purpose | None:
     if is_probe(method, path) or _COUNTS.fullmatch(f"{method} {path}"):
         return "probe"
     if by_name(api).conversation is None:
@@ -136,7 +149,10 @@ def _purpose(api: str, method: str, path: str, claims: Claims, request: RequestF
     content = request.text or "" if request.is_turn else ""
     return (
         _claimed(STEPS, claims)
-        or next((found for text in request.instructions if (found := _opened(SYSTEM_PROMPTS, text))), None)
+        or next(
+            (found for text in request.instructions if (found := _opened(SYSTEM_PROMPTS, text))),
+            None,
+        )
         or _opened(QUESTIONS, content)
         or _claimed(SENDERS, claims)
         or _hosted_thread(api, path)
@@ -145,7 +161,9 @@ def _purpose(api: str, method: str, path: str, claims: Claims, request: RequestF
 
 
 def _hosted_thread(api: str, path: str) -> Purpose | None:
-    """Return whose conversation the path names, if that is one of a sub-agent that a provider hosts."""
+    """Return whose conversation the path names, if that is one of a sub-agent that a provider
+    hosts.
+    """
     hosted = by_name(api).hosted
     match = hosted.path.search(path) if hosted else None
     return "subagent" if match and match["thread"] else None

@@ -1,7 +1,9 @@
-"""Values by which requests name their sessions and clients: rules as data, the first that finds something wins.
+"""Values by which requests name their sessions and clients: rules as data, the first that finds
+something wins.
 
-Clients rename their headers (twice in 2026 alone), so a rule is one line of a table: the client, the place of the
-value, and its form. This file has no table. Never raises, whatever the client sent.
+Clients rename their headers (twice in 2026 alone), so a rule is one line of a table: the client,
+the place of the value, and its form. This file has no table. Never raises, whatever the client
+sent.
 """
 
 from __future__ import annotations
@@ -20,20 +22,26 @@ from recorder.model.text import rows
 from recorder.wire.dialects.json_values import too_deep
 
 BODY_LIMIT = 16 * 1024 * 1024
-"""Larger bodies are not searched: agents send 40 to 70 KB, and what is larger carries files, not sessions."""
+"""Larger bodies are not searched: agents send 40 to 70 KB, and what is larger carries files, not
+sessions.
+"""
 
 NAME_LIMIT = 200
 """Characters of a name: ids have at most 64, and a name should fit a line of a terminal."""
 
 MATCH_LIMIT = 4096
-"""Characters that a pattern is tried on: a regular expression may take quadratic time, and a client may be hostile."""
+"""Characters that a pattern is tried on: a regular expression may take quadratic time, and a client
+may be hostile.
+"""
 
 
 class ValueRule(msgspec.Struct, frozen=True):
-    """The place of a value: `header.<name>` or `body.<field>`, and on into JSON with `.<field>`, also inside texts.
+    """The place of a value: `header.<name>` or `body.<field>`, and on into JSON with `.<field>`,
+    also inside texts.
 
-    The rule counts for clients whose User-Agent begins with one of `agents` (lower case) or that send the header
-    `marker`; for all of them if it names neither. With a `pattern`, its first group is the value.
+    The rule counts for clients whose User-Agent begins with one of `agents` (lower case) or that
+    send the header `marker`; for all of them if it names neither. With a `pattern`, its first group
+    is the value.
     """
 
     name: str
@@ -61,7 +69,8 @@ def headers(rules: Iterable[ValueRule]) -> frozenset[str]:
     """Return the headers that rules look at, in lower case."""
     found = [(rule.value.split("."), rule.marker) for rule in rules]
     return frozenset(
-        [where[1] for where, _ in found if where[0] == "header"] + [marker for _, marker in found if marker]
+        [where[1] for where, _ in found if where[0] == "header"]
+        + [marker for _, marker in found if marker]
     )
 
 
@@ -76,16 +85,22 @@ def first(rules: Iterable[ValueRule], request: Claims) -> tuple[ValueRule | None
 class Claims:
     """A request's headers and body, as the rules look at them."""
 
-    def __init__(self, headers: Sequence[Header], body: bytes | None = None, *, is_message: bool = False) -> None:
-        """`is_message`: it was sent over WebSocket. The headers are those of the connection then, and Codex repeats in
-        each request, as `client_metadata`, what its headers would say of that one: `session_id` for `session-id`.
+    def __init__(
+        self, headers: Sequence[Header], body: bytes | None = None, *, is_message: bool = False
+    ) -> None:
+        """`is_message`: it was sent over WebSocket.
+
+        The headers are those of the connection then, and Codex repeats in each request, as
+        `client_metadata`, what its headers would say of that one: `session_id` for `session-id`.
         """
         self.headers = {name.lower(): value for name, value in reversed(headers)}
         self._agent = self.headers.get("user-agent", "").lower()
         self._raw_body = body
         if is_message:
             claimed = _members(self._body.get("client_metadata", b""))
-            said = ((name.lower().replace("_", "-"), _leaf(value)) for name, value in claimed.items())
+            said = (
+                (name.lower().replace("_", "-"), _leaf(value)) for name, value in claimed.items()
+            )
             self.headers |= {name: value for name, value in said if value is not None}
 
     def is_from(self, rule: ValueRule) -> bool:
@@ -117,7 +132,9 @@ class Claims:
 
 @cache
 def _place(value: str) -> tuple[str, str, Sequence[str]]:
-    """Return where a rule finds its value: `header` or `body`, the name there, and the path on into JSON."""
+    """Return where a rule finds its value: `header` or `body`, the name there, and the path on into
+    JSON.
+    """
     origin, field, *path = value.split(".")
     return origin, field, path
 
@@ -127,7 +144,9 @@ _decode_leaf = msgspec.json.Decoder(str | int).decode
 
 
 def _inside(document: bytes, path: Iterable[str]) -> str | None:
-    """Return the text or number at `path` in a JSON document; a text on the way is itself read as JSON."""
+    """Return the text or number at `path` in a JSON document; a text on the way is itself read as
+    JSON.
+    """
     for field in path:
         opened = _leaf(document) if document.startswith(b'"') else None
         document = _members(document if opened is None else opened.encode()).get(field, b"")
@@ -142,7 +161,9 @@ def _leaf(document: bytes) -> str | None:
 
 
 def _members(document: bytes) -> Mapping[str, bytes]:
-    """Return the members of a JSON object, still encoded: an agent's whole history is skipped, not built."""
+    """Return the members of a JSON object, still encoded: an agent's whole history is skipped, not
+    built.
+    """
     if not document.lstrip().startswith(b"{") or too_deep(document):
         return {}
     try:
@@ -152,7 +173,9 @@ def _members(document: bytes) -> Mapping[str, bytes]:
 
 
 def _members_with_lone_surrogates(document: bytes) -> Mapping[str, bytes]:
-    """Return the members of JSON that only the standard library reads: half an emoji, somewhere in a long history."""
+    """Return the members of JSON that only the standard library reads: half an emoji, somewhere in
+    a long history.
+    """
     try:
         return {name: json.dumps(value).encode() for name, value in json.loads(document).items()}
     except (ValueError, RecursionError):
@@ -160,7 +183,9 @@ def _members_with_lone_surrogates(document: bytes) -> Mapping[str, bytes]:
 
 
 def _utf8(header: str) -> str:
-    """Return a header's value as text: latin-1 to HTTP, UTF-8 to most who put anything but ASCII there."""
+    """Return a header's value as text: latin-1 to HTTP, UTF-8 to most who put anything but ASCII
+    there.
+    """
     try:
         return header.encode("latin-1").decode()
     except UnicodeError:
@@ -171,8 +196,11 @@ def cleaned(name: str | None) -> str | None:
     """Return `name` as a column and a terminal can hold it, or `None` if nothing is left of it."""
     text = (name or "")[: 4 * NAME_LIMIT]
     if not (text.isascii() and text.isprintable()):
-        text = "".join(character for character in text if unicodedata.category(character) not in _UNSEEN)
+        text = "".join(
+            character for character in text if unicodedata.category(character) not in _UNSEEN
+        )
     return text.strip()[:NAME_LIMIT] or None
 
 
-_UNSEEN = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})  # control, format (bidi), surrogate, line and paragraph separator
+# control, format (bidi), surrogate, line and paragraph separator
+_UNSEEN = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})

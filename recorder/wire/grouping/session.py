@@ -1,8 +1,8 @@
 """The session of a request, and its sender: rules as data, the first that finds something wins.
 
-This file reads a redacted request head and its body, and knows no other request: if only the log can decide
-(`previous_response_id`), the result says so. `recorder.wire.grouping.rules` defines how a rule finds a value. Never
-raises, whatever the client sent.
+This file reads a redacted request head and its body, and knows no other request: if only the log
+can decide (`previous_response_id`), the result says so. `recorder.wire.grouping.rules` defines how
+a rule finds a value. Never raises, whatever the client sent.
 """
 
 from __future__ import annotations
@@ -17,13 +17,25 @@ from recorder.wire.dialects import by_path, tells_targets, told_by_server
 from recorder.wire.grouping.history import Chain, chain
 from recorder.wire.grouping.probes import is_probe
 from recorder.wire.grouping.purpose import CLAIMED
-from recorder.wire.grouping.rules import BODY_LIMIT, NAME_LIMIT, Claims, ValueRule, cleaned, first, headers, value_rules
+from recorder.wire.grouping.rules import (
+    BODY_LIMIT,
+    NAME_LIMIT,
+    Claims,
+    ValueRule,
+    cleaned,
+    first,
+    headers,
+    value_rules,
+)
 
 NEW = "new"
 PREVIOUS_RESPONSE = "previous_response_id"
 HISTORY = "history"
-HOSTED = "hosted"  # the id of the session that a provider keeps, in the path, or in the answer that makes it
-OF_DAY = "day"  # MCP without sessions, since 2026-07-28, or with a secret one, in 2024: those to one server in a day
+# the id of the session that a provider keeps, in the path, or in the answer that makes it
+HOSTED = "hosted"
+# MCP without sessions, since 2026-07-28, or with a secret one, in 2024: those to one server in a
+# day
+OF_DAY = "day"
 FIELD = "field"  # of a body, that the user's settings name
 
 SESSION_RULES = value_rules(r"""
@@ -97,7 +109,9 @@ HELPER_RULES = value_rules("""
 gemini-cli-router body.generationConfig.responseJsonSchema.properties.complexity_score.type agents=geminicli
 gemini-cli-router body.generationConfig.responseJsonSchema.properties.model_choice.type agents=geminicli
 """)
-"""Requests that a client makes for itself and that name no conversation: which model is to answer a question."""
+"""Requests that a client makes for itself and that name no conversation: which model is to answer a
+question.
+"""
 
 ATTEMPT_RULES = value_rules("stainless header.x-stainless-retry-count pattern=([0-9]{1,9})")
 
@@ -108,16 +122,19 @@ HEADERS: frozenset[str] = headers((*_ALL_RULES, *CLAIMED)) | {"user-agent"}
 
 
 NO_NUMBER = 0
-"""The number after which a stream continues whose events have none, but ids: that of a hosted session, for one."""
+"""The number after which a stream continues whose events have none, but ids: that of a hosted
+session, for one.
+"""
 
 
 class Grouping(msgspec.Struct, frozen=True):
     """The session that a request names, its place in it, and its sender.
 
-    `source` is the rule that found `name`. `new`: nothing did, the request is a separate session. `probe`: it is no
-    conversation either, and is grouped with the others of its day; `day`: so is one of MCP, with those to its server.
-    With `previous_response_id` the name is the id of a response, and the session is the one that has it. With `history`
-    there is no name: the session is that of the exchange which the request continues, else a new one.
+    `source` is the rule that found `name`. `new`: nothing did, the request is a separate session.
+    `probe`: it is no conversation either, and is grouped with the others of its day; `day`: so is
+    one of MCP, with those to its server. With `previous_response_id` the name is the id of a
+    response, and the session is the one that has it. With `history` there is no name: the session
+    is that of the exchange which the request continues, else a new one.
     """
 
     name: str | None = None
@@ -133,15 +150,24 @@ class Grouping(msgspec.Struct, frozen=True):
 
 
 def by_history(grouping: Grouping, api: str, head: RequestHead, body: bytes) -> Grouping:
-    """Return the grouping by history of a request that no rule found a session for, if it brings a conversation."""
+    """Return the grouping by history of a request that no rule found a session for, if it brings a
+    conversation.
+    """
     if grouping.source != NEW or len(body) > BODY_LIMIT:
         return grouping
     found = chain(api, head.target.partition("?")[0], body)
-    return grouping if found is None else msgspec.structs.replace(grouping, source=HISTORY, history=found)
+    return (
+        grouping
+        if found is None
+        else msgspec.structs.replace(grouping, source=HISTORY, history=found)
+    )
 
 
-def by_answer(grouping: Grouping, head: RequestHead, name: str | None, *, is_stream: bool) -> Grouping:
-    """Return the grouping of a request that makes a session of its provider, by the id that the answer said.
+def by_answer(
+    grouping: Grouping, head: RequestHead, name: str | None, *, is_stream: bool
+) -> Grouping:
+    """Return the grouping of a request that makes a session of its provider, by the id that the
+    answer said.
 
     A stream in the answer is the first part of that of the session.
     """
@@ -149,14 +175,18 @@ def by_answer(grouping: Grouping, head: RequestHead, name: str | None, *, is_str
     if hosted_id is None:
         return grouping
     if is_stream:
-        grouping = msgspec.structs.replace(grouping, resumes_response_id=hosted_id, resumes_after=NO_NUMBER)
+        grouping = msgspec.structs.replace(
+            grouping, resumes_response_id=hosted_id, resumes_after=NO_NUMBER
+        )
     is_given = cleaned(head.session) is not None
-    return grouping if is_given else msgspec.structs.replace(grouping, name=hosted_id, source=HOSTED)
+    return (
+        grouping if is_given else msgspec.structs.replace(grouping, name=hosted_id, source=HOSTED)
+    )
 
 
 def own_name(head: RequestHead, grouping: Grouping) -> str:
-    """Return a name for a session that brings none: its client, and what distinguishes it from the client's other
-    sessions."""
+    """Return a name for a session that brings none: its client, and what distinguishes it from the
+    client's other sessions."""
     client = re.sub(r"[^A-Za-z0-9]+", "-", grouping.client or "session").strip("-").lower()
     return f"{client}-{head.session_id[-6:]}"
 
@@ -189,15 +219,24 @@ def _session(head: RequestHead, request: Claims) -> tuple[str | None, str]:
     if hosted_id:
         return hosted_id, HOSTED
     dialect = by_path(head.method, head.target)
-    own_rules = [ValueRule(FIELD, f"body.{field}") for field in (*(head.session_fields or ()), *dialect.session_fields)]
-    rule, name = first((*own_rules, *SESSION_RULES), request) if own_rules else first(SESSION_RULES, request)
+    own_rules = [
+        ValueRule(FIELD, f"body.{field}")
+        for field in (*(head.session_fields or ()), *dialect.session_fields)
+    ]
+    rule, name = (
+        first((*own_rules, *SESSION_RULES), request) if own_rules else first(SESSION_RULES, request)
+    )
     if rule:
         return name, rule.name
-    response_id = _id_in(dialect.response_routes.asked_for, head) if dialect.response_routes else None
+    response_id = (
+        _id_in(dialect.response_routes.asked_for, head) if dialect.response_routes else None
+    )
     if response_id:
         return response_id, PREVIOUS_RESPONSE
     is_told = told_by_server(head.method, head.target) is not None
-    is_telling = tells_targets(head.method, head.target) and _OF_BROWSERS.isdisjoint(request.headers)
+    is_telling = tells_targets(head.method, head.target) and _OF_BROWSERS.isdisjoint(
+        request.headers
+    )
     if "mcp-method" in request.headers or is_told or is_telling:
         return f"mcp-{head.upstream}", OF_DAY
     is_of_none = is_probe(head.method, head.target) or first(HELPER_RULES, request)[0]
@@ -207,7 +246,8 @@ def _session(head: RequestHead, request: Claims) -> tuple[str | None, str]:
 _OF_BROWSERS = frozenset({"origin", "referer", "sec-fetch-mode"})
 """The headers of a page: on its `/sse` is a stream of the app's own."""
 
-_PRODUCT = re.compile(r"([^()]*?)/v?(\d[^\s/;,()]*)")  # codex_exec/0.169.0 (…), GeminiCLI-tui/0.61.0/model
+# codex_exec/0.169.0 (…), GeminiCLI-tui/0.61.0/model
+_PRODUCT = re.compile(r"([^()]*?)/v?(\d[^\s/;,()]*)")
 _SDK = re.compile(r"(\S*[A-Za-z]) v?(\d\S*)")  # OpenAI/Python 3.51.0
 _FIRST_WORD = re.compile(r"([^\s/;,()]+)()")
 
@@ -219,11 +259,17 @@ def _client(user_agent: str) -> tuple[str | None, str | None]:
 
 
 def _hosted(head: RequestHead) -> tuple[str | None, str | None]:
-    """Return the id of the session that a provider keeps, and of a thread of it, as the path names them."""
+    """Return the id of the session that a provider keeps, and of a thread of it, as the path names
+    them.
+    """
     path = head.target.partition("?")[0]
     hosted = by_path(head.method, path).hosted
     match = hosted.path.search(path) if hosted else None
-    return (cleaned(unquote(match["session"])), cleaned(unquote(match["thread"] or ""))) if match else (None, None)
+    return (
+        (cleaned(unquote(match["session"])), cleaned(unquote(match["thread"] or "")))
+        if match
+        else (None, None)
+    )
 
 
 def _id_in(pattern: re.Pattern[str] | None, head: RequestHead) -> str | None:
@@ -234,8 +280,8 @@ def _id_in(pattern: re.Pattern[str] | None, head: RequestHead) -> str | None:
 
 
 def _resumed(head: RequestHead) -> tuple[str | None, int | None]:
-    """Return the id of the response that a request retrieves, and the number after which a stream continues (`None`:
-    whole).
+    """Return the id of the response that a request retrieves, and the number after which a stream
+    continues (`None`: whole).
     """
     path, _, query = head.target.partition("?")
     dialect = by_path(head.method, path)

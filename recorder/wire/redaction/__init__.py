@@ -1,4 +1,5 @@
-"""Secrets, removed before anything is written: from headers and URLs (`headers`), from request bodies (`bodies`). Pure.
+"""Secrets, removed before anything is written: from headers and URLs (`headers`), from request
+bodies (`bodies`). Pure.
 
 Must not know: who calls it. `shapes` knows what keys look like, `unescape` how JSON may hide them.
 """

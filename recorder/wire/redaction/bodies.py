@@ -1,4 +1,5 @@
-"""Request bodies as they may be kept: each secret replaced, whole, by `<REDACTED openai-key, 164 bytes>`.
+"""Request bodies as they may be kept: each secret replaced, whole, by
+`<REDACTED openai-key, 164 bytes>`.
 
     [redact]
     env = ["ACME_TOKEN"]
@@ -7,11 +8,12 @@
 
 Rules of this file:
 
-* What is not a secret is not touched: a body without one comes out as it is, and what was redacted before stays so.
-* JSON stays JSON, with the same structure. A secret is found though some of its characters are written as escapes, in
-  JSON inside JSON too.
-* Nothing is replaced where a provider would miss it: inside encrypted content and signatures, in long base64. A key
-  that is sent instead of one is replaced.
+* What is not a secret is not touched: a body without one comes out as it is, and what was redacted
+  before stays so.
+* JSON stays JSON, with the same structure. A secret is found though some of its characters are
+  written as escapes, in JSON inside JSON too.
+* Nothing is replaced where a provider would miss it: inside encrypted content and signatures, in
+  long base64. A key that is sent instead of one is replaced.
 * The same body and the same secrets give the same bytes: the log and a replay compare them.
 * Pure, and never raises on what a client sent.
 """
@@ -32,15 +34,17 @@ from recorder.wire.redaction.shapes import Hit, find, merged
 from recorder.wire.redaction.unescape import Unescaped, plain_size, spliced
 
 VALUE_LIMIT = 8
-"""Characters of a registered value, at least: what is shorter stands in texts that mean something else."""
+"""Characters of a registered value, at least: what is shorter stands in texts that mean something
+else.
+"""
 
 KEYS = ("env", "patterns", "fields")
 
 PLACEHOLDER = re.compile(rb"<REDACTED [a-z-]{1,30}, [0-9]{1,12} bytes>")
 
 CIPHER = 8
-"""Characters that a ciphertext, a signature or a picture begins with before anything in it looks like a key by chance:
-`v1.` and `key=` have less.
+"""Characters that a ciphertext, a signature or a picture begins with before anything in it looks
+like a key by chance: `v1.` and `key=` have less.
 """
 
 _HALF = 4  # characters of a value that a body which broke off may end with
@@ -54,7 +58,9 @@ class Redacted(NamedTuple):
 
 
 class Redactor:
-    """Takes out what is shaped like a secret, the registered values, and in the texts what the patterns match."""
+    """Takes out what is shaped like a secret, the registered values, and in the texts what the
+    patterns match.
+    """
 
     def __init__(
         self,
@@ -63,13 +69,18 @@ class Redactor:
         fields: Iterable[Path] = (),
     ) -> None:
         stripped = {value.strip("\"'\\ \t\r\n") for value in values}
-        self._values = [_Value(value) for value in sorted(stripped, key=lambda each: (-len(each), each))]
+        self._values = [
+            _Value(value) for value in sorted(stripped, key=lambda each: (-len(each), each))
+        ]
         self._values = [value for value in self._values if len(value.text) >= VALUE_LIMIT]
         self._patterns = tuple(patterns)
         self._fields = tuple(fields)
 
     def redact(self, body: bytes, *, cut: bool = False) -> Redacted:
-        """Redact a decoded request body. With `cut` it breaks off, and at its end half a secret is one too."""
+        """Redact a decoded request body.
+
+        With `cut` it breaks off, and at its end half a secret is one too.
+        """
         encoding = wide_encoding(body)
         if encoding is None:
             return self._redact(body, cut=cut)
@@ -88,7 +99,9 @@ class Redactor:
             return Redacted(body, counts)
         replacing = list(_replacing(view.text, list(merged(hits))))
         counts.update(hit.kind for hit, _ in replacing)
-        return Redacted(spliced(body, ((*view.place(hit), instead) for hit, instead in replacing)), counts)
+        return Redacted(
+            spliced(body, ((*view.place(hit), instead) for hit, instead in replacing)), counts
+        )
 
     def secrets(self, text: str) -> list[Hit]:
         """Return the secrets in a text that is not JSON, in order, at positions of its characters."""
@@ -101,7 +114,11 @@ class Redactor:
         for pattern in self._patterns:
             found += (Hit(*match.span(), "pattern") for match in pattern.finditer(text) if match[0])
         stays = [match.span() for match in _SPLIT_AT_PLACEHOLDERS.finditer(text)]
-        found = [hit for hit in found if not any(hit.start < end and start < hit.end for start, end in stays)]
+        found = [
+            hit
+            for hit in found
+            if not any(hit.start < end and start < hit.end for start, end in stays)
+        ]
         return list(merged(found)) if found else []
 
     def _hits(self, text: bytes, *, cut: bool) -> list[Hit]:
@@ -132,16 +149,20 @@ class Redactor:
         return _STRING.sub(string, body)
 
     def _sub(self, text: str, counts: Counter[str]) -> str:
-        """Replace what the patterns match in the pieces of a text between placeholders, and the secrets there.
+        """Replace what the patterns match in the pieces of a text between placeholders, and the
+        secrets there.
 
-        A pattern that matches a part of a secret takes the whole of it: the rest would look like none.
+        A pattern that matches a part of a secret takes the whole of it: the rest would look like
+        none.
         """
         parts = _SPLIT_AT_PLACEHOLDERS.split(text)
         for index in range(0, len(parts), 2):
             replacements = []
             for hit in self.secrets(parts[index]):
                 size_bytes = len(parts[index][hit.start : hit.end].encode("utf-8", "surrogatepass"))
-                replacements.append((hit.start, hit.end, placeholder(hit.kind, size_bytes).decode()))
+                replacements.append(
+                    (hit.start, hit.end, placeholder(hit.kind, size_bytes).decode())
+                )
                 counts[hit.kind] += 1
             parts[index] = spliced(parts[index], replacements)
         return "".join(parts)
@@ -153,11 +174,18 @@ def placed_secrets(text: bytes) -> list[tuple[int, int, bytes]]:
     hits = [hit for hit in find_placed(view.text, (), text) if not _has_placeholder(view.text, hit)]
     if not hits:
         return []
-    return [(*view.place(hit), instead) for hit, instead in _replacing(view.text, list(merged(hits)))]
+    return [
+        (*view.place(hit), instead) for hit, instead in _replacing(view.text, list(merged(hits)))
+    ]
 
 
-def redactor_from(tables: Sequence[Mapping[str, object]], environment: Mapping[str, str]) -> Redactor:
-    """Make a redactor of all `[redact]` tables. Raises `ValueError` with one sentence that says what is wrong."""
+def redactor_from(
+    tables: Sequence[Mapping[str, object]], environment: Mapping[str, str]
+) -> Redactor:
+    """Make a redactor of all `[redact]` tables.
+
+    Raises `ValueError` with one sentence that says what is wrong.
+    """
     values: list[str] = []
     patterns: list[re.Pattern[str]] = []
     fields: list[Path] = []
@@ -172,7 +200,10 @@ def redactor_from(tables: Sequence[Mapping[str, object]], environment: Mapping[s
 
 
 def words_of(table: Mapping[str, object], key: str, name: str = "redact") -> list[str]:
-    """Return the texts of a setting in the table of that name. Raises `ValueError` with one sentence."""
+    """Return the texts of a setting in the table of that name.
+
+    Raises `ValueError` with one sentence.
+    """
     words = table.get(key, [])
     if not isinstance(words, list) or not all(isinstance(word, str) and word for word in words):
         raise ValueError(f'[{name}] {key} must be a list of texts, for example {key} = ["…"].')
@@ -183,16 +214,22 @@ def _pattern(what: str) -> re.Pattern[str]:
     try:
         pattern = re.compile(what)
     except re.error as error:
-        raise ValueError(f"[redact] patterns: {what!r} is not a regular expression: {error}.") from None
+        raise ValueError(
+            f"[redact] patterns: {what!r} is not a regular expression: {error}."
+        ) from None
     if pattern.search(""):
-        raise ValueError(f"[redact] patterns: {what!r} matches nothing at all, which is everywhere.")
+        raise ValueError(
+            f"[redact] patterns: {what!r} matches nothing at all, which is everywhere."
+        )
     return pattern
 
 
 def _path(what: str) -> Path:
     path = what.split(".")
     if not all(path):
-        raise ValueError(f"[redact] fields: {what!r} is not a path: write names with dots, as metadata.user_email.")
+        raise ValueError(
+            f"[redact] fields: {what!r} is not a path: write names with dots, as metadata.user_email."
+        )
     return path
 
 
@@ -223,7 +260,9 @@ class _Value:
             yield from (Hit(*match.span(), "value") for match in self._pattern.finditer(text))
         if cut:
             raw = self.text.encode("utf-8", "surrogateescape")
-            ends = (size for size in range(len(raw) - 1, _HALF - 1, -1) if text.endswith(raw[:size]))
+            ends = (
+                size for size in range(len(raw) - 1, _HALF - 1, -1) if text.endswith(raw[:size])
+            )
             yield from (Hit(len(text) - size, len(text), "cut") for size in ends)
 
 
@@ -241,7 +280,9 @@ def _character(character: str) -> bytes:
 
 # -- what stays
 
-_SEALED = re.compile(rb'\\*"(?:encrypted_\w{1,40}|(?:thought_?)?signature|thoughtSignature)\\*"\s{0,20}:\s{0,20}\\*"\Z')
+_SEALED = re.compile(
+    rb'\\*"(?:encrypted_\w{1,40}|(?:thought_?)?signature|thoughtSignature)\\*"\s{0,20}:\s{0,20}\\*"\Z'
+)
 _DATA_URL = b";base64,"
 _NAME_BYTES = 120
 _SEALED_BYTES = 4096  # of such a value: what is longer is a payload
@@ -249,9 +290,11 @@ _OF_TOKENS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=
 
 
 def _has_to_stay(text: bytes, hit: Hit, *, behind: int = 0) -> bool:
-    """Return whether a hit is part of a placeholder, or of a value that has to stay: only base64, under such a name.
+    """Return whether a hit is part of a placeholder, or of a value that has to stay: only base64,
+    under such a name.
 
-    What begins before the value has `behind` characters is not part of a ciphertext: the value is a key.
+    What begins before the value has `behind` characters is not part of a ciphertext: the value is a
+    key.
     """
     if _has_placeholder(text, hit):
         return True
@@ -274,9 +317,18 @@ def _has_placeholder(text: bytes, hit: Hit) -> bool:
 
 
 def _replacing(text: bytes, hits: list[Hit]) -> Iterator[tuple[Hit, bytes]]:
-    """Yield the replacement of each hit. In JSON a number becomes a string, and what is more than a string stays."""
-    odd = [hit for hit in hits if _NUMBER.fullmatch(text, *hit[:2]) or b'"' in text[hit.start : hit.end]]
-    strings = _STRING.sub(lambda match: b" " * len(match[0]), text) if odd and is_json(text) else b""
+    """Yield the replacement of each hit.
+
+    In JSON a number becomes a string, and what is more than a string stays.
+    """
+    odd = [
+        hit
+        for hit in hits
+        if _NUMBER.fullmatch(text, *hit[:2]) or b'"' in text[hit.start : hit.end]
+    ]
+    strings = (
+        _STRING.sub(lambda match: b" " * len(match[0]), text) if odd and is_json(text) else b""
+    )
     for hit in hits:
         if not strings[hit.start : hit.end].strip():
             yield hit, placeholder(hit.kind, plain_size(text[hit.start : hit.end]))
@@ -312,7 +364,9 @@ _WIDE_ENCODINGS = ("utf-32-be", "utf-32-le", "utf-16-be", "utf-16-le")
 
 
 def wide_encoding(body: bytes) -> str | None:
-    """Return the encoding of a body that is a text in UTF-16 or UTF-32: it has a mark, or begins as JSON does."""
+    """Return the encoding of a body that is a text in UTF-16 or UTF-32: it has a mark, or begins as
+    JSON does.
+    """
     begins_as_json = _WIDE.match(body)
     if begins_as_json is not None:
         encoding: str | None = _WIDE_ENCODINGS[(begins_as_json.lastindex or 1) - 1]
@@ -323,7 +377,8 @@ def wide_encoding(body: bytes) -> str | None:
     try:
         body.decode(encoding, "surrogatepass")
     except UnicodeDecodeError as error:
-        # A body that breaks off may do so within a character. Anything else is not such a text, but a file.
+        # A body that breaks off may do so within a character. Anything else is not such a text, but
+        # a file.
         return encoding if error.start >= len(body) - 4 else None
     return encoding
 

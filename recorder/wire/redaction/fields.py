@@ -4,12 +4,14 @@
 
 Rules of this file:
 
-* The dialects declare the places (`RequestPlaces`): those of credentials, and those that a model reads or writes. The
-  places of all dialects count in every body, at any depth: gateways take fields of other APIs, clouds, batches and
-  WebSocket messages wrap a request, and responses repeat it.
-* Everything else is a parameter. There a name says what is a secret (`marks`), headers are those of HTTP (`headers`),
-  and of a URL only known parameters are kept, no user and no password.
-* What a model reads is not looked at: a user who writes `"authorization": "…"` in a message keeps it.
+* The dialects declare the places (`RequestPlaces`): those of credentials, and those that a model
+  reads or writes. The places of all dialects count in every body, at any depth: gateways take
+  fields of other APIs, clouds, batches and WebSocket messages wrap a request, and responses repeat
+  it.
+* Everything else is a parameter. There a name says what is a secret (`marks`), headers are those of
+  HTTP (`headers`), and of a URL only known parameters are kept, no user and no password.
+* What a model reads is not looked at: a user who writes `"authorization": "…"` in a message keeps
+  it.
 * A body is read as far as it goes: cut off, in lines, after `data: `. Never raises.
 """
 
@@ -40,17 +42,23 @@ _NAMES = 8  # of the containers around a value: no path has more
 _STRING = rb'"([^"\\]*+(?:\\.[^"\\]*+)*+)("?)(\s*:)?'
 _TOKEN = re.compile(_STRING + rb"|[{}\[\]]", re.DOTALL)
 _TOKEN_OR_NUMBER = re.compile(_STRING + rb"|[{}\[\]]|-?[0-9][0-9.eE+-]*+", re.DOTALL)
-_TO_BRACKET = re.compile(rb'[^"{}\[\]]*+(?:"[^"\\]*+(?:\\.[^"\\]*+)*+"?[^"{}\[\]]*+)*+([{}\[\]])?', re.DOTALL)
+_TO_BRACKET = re.compile(
+    rb'[^"{}\[\]]*+(?:"[^"\\]*+(?:\\.[^"\\]*+)*+"?[^"{}\[\]]*+)*+([{}\[\]])?', re.DOTALL
+)
 
 _BEGINS = re.compile(rb"[{\[]")
-_REDACTED = re.compile(rb"REDACTED(?: \(\d+ bytes\)|-[a-z-]{1,30}-[0-9a-f]{6})?|<REDACTED [^<>]{1,60}>")
+_REDACTED = re.compile(
+    rb"REDACTED(?: \(\d+ bytes\)|-[a-z-]{1,30}-[0-9a-f]{6})?|<REDACTED [^<>]{1,60}>"
+)
 _HEADERS = re.compile(r"(?:.*[-_])?headers|.*Headers")
 _URL = re.compile(rb"\s{0,8}[A-Za-z][A-Za-z0-9+.-]{0,20}:(?:\\?/){2}(?:([^/\\?#\s]*)@)?[^?#]*+")
 _CUT_USERINFO = re.compile(rb"[^/\\?#:\s]*:[^/\\?#\s]*\Z")
 _ARGUMENT = re.compile(rb"(?=-|[A-Za-z_]\w*=)-{0,2}([A-Za-z_][\w.-]{0,80}+)(?:=(.*)|)\Z", re.DOTALL)
 _PARAMETER = re.compile(rb"[?&;]([^=&;#]*)=([^&;#]*)|[?&;#]([^&;#]+)")
 
-_FORM = re.compile(rb"[\w.\[\]%+*~-]{1,200}+=[^&\s\"{]*+(?:&[\w.\[\]%+*~-]{1,200}+=[^&\s\"{]*+)*+\s?")
+_FORM = re.compile(
+    rb"[\w.\[\]%+*~-]{1,200}+=[^&\s\"{]*+(?:&[\w.\[\]%+*~-]{1,200}+=[^&\s\"{]*+)*+\s?"
+)
 _FORM_FIELD = re.compile(rb"([^=&\s]+)=([^&\s]*)")
 _PART = re.compile(
     rb'name="([^"\r\n]{1,200})"[^\r\n]{0,200}\r?\n(?:[^\r\n]{1,200}\r?\n){0,8}\r?\n([^\r\n]{1,4096})\r?\n--'
@@ -87,19 +95,24 @@ def _by_last_name(paths: Iterable[str]) -> _Index:
     return index
 
 
-_CREDENTIALS = _by_last_name(chain.from_iterable(dialect.places.credentials for dialect in DIALECTS))
+_CREDENTIALS = _by_last_name(
+    chain.from_iterable(dialect.places.credentials for dialect in DIALECTS)
+)
 _OF_MODEL = _by_last_name(chain.from_iterable(dialect.places.of_model for dialect in DIALECTS))
 
 
 def _is_at(index: _Index, names: Sequence[str], name: str) -> bool:
-    """Return whether one of the paths ends with that name, and with the names of the containers around it."""
+    """Return whether one of the paths ends with that name, and with the names of the containers
+    around it.
+    """
     return name in index and any(names[: -len(before) - 1 : -1] == before for before in index[name])
 
 
 def find_placed(text: bytes, chosen: Sequence[Path], body: bytes) -> Iterator[Hit]:
     """Yield the secrets of a text by their places; `chosen` are further ones, from the root.
 
-    The text is a body in which escapes are undone (`Unescaped`), which only the body's own bytes show to be JSON.
+    The text is a body in which escapes are undone (`Unescaped`), which only the body's own bytes
+    show to be JSON.
     """
     if text.startswith(b"--"):
         yield from _in_fields(text, _PART.finditer(text), chosen)
@@ -110,7 +123,9 @@ def find_placed(text: bytes, chosen: Sequence[Path], body: bytes) -> Iterator[Hi
         yield from _Walk(text, chosen).hits()
 
 
-def _in_fields(text: bytes, fields: Iterator[re.Match[bytes]], chosen: Sequence[Path]) -> Iterator[Hit]:
+def _in_fields(
+    text: bytes, fields: Iterator[re.Match[bytes]], chosen: Sequence[Path]
+) -> Iterator[Hit]:
     names = {".".join(path) for path in chosen}
     for match in fields:
         name = unquote_plus(match[1].decode("utf-8", "replace"))
@@ -122,10 +137,12 @@ def _in_fields(text: bytes, fields: Iterator[re.Match[bytes]], chosen: Sequence[
             yield Hit(*match.span(2), "credential")
 
 
-# A decoder in C and a look at the names of the parameters take 0.8 ns a byte of an agent's request, a walk 4 ns or
-# more; few requests need one. What is not JSON, or not all of it, is walked.
+# A decoder in C and a look at the names of the parameters take 0.8 ns a byte of an agent's request,
+# a walk 4 ns or more; few requests need one. What is not JSON, or not all of it, is walked.
 def _is_worth_a_walk(text: bytes) -> bool:
-    """Return whether a name among the parameters of a body, or a URL, may say that something is secret."""
+    """Return whether a name among the parameters of a body, or a URL, may say that something is
+    secret.
+    """
     begins = _BEGINS.search(text)  # after the `data: ` of an event
     try:
         value = _decode(text[begins.start() :] if begins else text)
@@ -190,7 +207,8 @@ class _Walk:
         rule = self._rule_inside() if self._levels else _Reading.PARAMETERS
         if rule is _Reading.OF_MODEL and not self._chosen:
             return _end_of(self._text, at)
-        if len(self._levels) < 2**16:  # deeper than any API nests; a hostile body stays flat from there
+        # deeper than any API nests; a hostile body stays flat from there
+        if len(self._levels) < 2**16:
             self._names.append(self._own_name() if self._levels else "")
             self._levels.append(_Level(is_object, rule))
         self._name = self._header = ""
@@ -232,7 +250,9 @@ class _Walk:
 
     def _number(self, match: re.Match[bytes]) -> Iterator[Hit]:
         level = self._levels[-1] if self._levels else None
-        if level is not None and (level.rule is _Reading.CHOSEN or self._is_chosen(self._own_name())):
+        if level is not None and (
+            level.rule is _Reading.CHOSEN or self._is_chosen(self._own_name())
+        ):
             yield Hit(*match.span(), "field")
 
     def _string(self, start: int, end: int) -> Iterator[Hit]:
@@ -253,9 +273,13 @@ class _Walk:
     def _of_header(self, level: _Level, name: str, start: int, end: int) -> Iterator[Hit]:
         """Yield the value of a header unless its name is one of those that are kept."""
         if level.rule is _Reading.HEADERS and not level.is_object:  # "X-Api-Key: …"
-            name, _, _ = self._text[start:end].partition(b":")[0].decode("utf-8", "replace").partition("=")
+            name, _, _ = (
+                self._text[start:end].partition(b":")[0].decode("utf-8", "replace").partition("=")
+            )
             start = min(end, start + len(name) + 1)
-        elif level.rule is _Reading.HEADER and (name in ("name", "key") if level.is_object else not self._header):
+        elif level.rule is _Reading.HEADER and (
+            name in ("name", "key") if level.is_object else not self._header
+        ):
             self._header = self._text[start:end].decode("utf-8", "replace")
             return
         elif level.rule is _Reading.HEADER:
@@ -275,7 +299,9 @@ class _Walk:
             yield Hit(start, end, "credential")
 
     def _argument(self, argument: re.Match[bytes]) -> Iterator[Hit]:
-        """Yield the value of an argument of a command, or await it: `--api-key=…`, `--api-key`, `ACME_KEY=…`."""
+        """Yield the value of an argument of a command, or await it: `--api-key=…`, `--api-key`,
+        `ACME_KEY=…`.
+        """
         named = is_secret(argument[1].decode())
         if named and argument[2]:
             yield Hit(*argument.span(2), "credential")
@@ -287,12 +313,16 @@ def _is_step(step: str, name: str) -> bool:
 
 
 def _is_holder(name: str) -> bool:
-    """Return whether a value of that name says how to log in: what is secret in it has names of its own."""
+    """Return whether a value of that name says how to log in: what is secret in it has names of its
+    own.
+    """
     return name.lower().endswith(("auth", "authentication", "authconfig", "auth_config"))
 
 
 def _in_url(text: bytes, url: re.Match[bytes], end: int) -> Iterator[Hit]:
-    """Yield the user and password of a URL, its fragment, and the values of parameters that are not known."""
+    """Yield the user and password of a URL, its fragment, and the values of parameters that are not
+    known.
+    """
     if url[1] and not _REDACTED.fullmatch(url[1]):
         yield Hit(*url.span(1), "userinfo")
     elif end == len(text) and (half := _CUT_USERINFO.search(text, url.start(), end)):
@@ -301,7 +331,9 @@ def _in_url(text: bytes, url: re.Match[bytes], end: int) -> Iterator[Hit]:
         place = 3 if match[3] is not None else 2
         if not match[place] or _REDACTED.fullmatch(match[place]):
             continue
-        if place == 3 or not is_harmless_parameter(match[1].decode("latin-1"), match[2].decode("latin-1")):
+        if place == 3 or not is_harmless_parameter(
+            match[1].decode("latin-1"), match[2].decode("latin-1")
+        ):
             yield Hit(*match.span(place), "parameter")
 
 

@@ -1,9 +1,11 @@
-"""Redaction of all that surrounds a body: names are kept always, values only where they are known to be harmless.
+"""Redaction of all that surrounds a body: names are kept always, values only where they are known
+to be harmless.
 
-Everything that reaches a disk, a log line or an error message goes through here first. An unknown header or parameter
-is a secret until this file, a provider's row or a dialect lists it as harmless; a name on the never-list is always one.
-What has the shape of a secret (`recorder.wire.redaction.shapes`) is one in any place: `redact_text` takes it out of all
-that is kept, `redact_record` out of a whole record of the journal, whatever fields it has. Never raises.
+Everything that reaches a disk, a log line or an error message goes through here first. An unknown
+header or parameter is a secret until this file, a provider's row or a dialect lists it as harmless;
+a name on the never-list is always one. What has the shape of a secret
+(`recorder.wire.redaction.shapes`) is one in any place: `redact_text` takes it out of all that is
+kept, `redact_record` out of a whole record of the journal, whatever fields it has. Never raises.
 """
 
 from __future__ import annotations
@@ -29,14 +31,18 @@ REDACTED = "REDACTED"
 NEVER = re.compile(
     r"authori[sz]ation|cookie|token|secret|passw|credential|signature"
     r"|api[-_]?key"  # x-api-key, api-key, x-goog-api-key, xi-api-key
-    r"|account[-_]id" + "".join(f"|{each.secret_headers}" for each in PROVIDERS if each.secret_headers)
+    r"|account[-_]id"
+    + "".join(f"|{each.secret_headers}" for each in PROVIDERS if each.secret_headers)
 )
 """Header names, in lower case, whose values are never kept."""
 
 COUNTS = re.compile(
-    r"x-ratelimit-[a-z-]*tokens[a-z_-]*" + "".join(f"|{each.count_headers}" for each in PROVIDERS if each.count_headers)
+    r"x-ratelimit-[a-z-]*tokens[a-z_-]*"
+    + "".join(f"|{each.count_headers}" for each in PROVIDERS if each.count_headers)
 )
-"""The only names with `token` in them that are kept: how many are left, as in x-ratelimit-remaining-tokens."""
+"""The only names with `token` in them that are kept: how many are left, as in
+x-ratelimit-remaining-tokens.
+"""
 
 HARMLESS = re.compile(
     r"""
@@ -62,13 +68,16 @@ HARMLESS = re.compile(
 """Header names, in lower case, whose values are kept, besides those that grouping looks at."""
 
 COUNTED = re.compile(rf"{REDACTED} \(\d+ bytes\)")
-"""What stands in place of a header's value. It is not redacted again when it is read from a file."""
+"""What stands in place of a header's value. It is not redacted again when it is read from a file.
+"""
 
 VALUE_LIMIT = 4 * 2**10
-"""Bytes of a header's value, of a URL, of a target's path and of its query: what is longer is not kept.
+"""Bytes of a header's value, of a URL, of a target's path and of its query: what is longer is not
+kept.
 
-The longest that are of use here are lists of beta features, of proxies, of timings; and a response head full of
-Locations of this length is still redacted in 0.05 s. Of x-codex-turn-metadata ids are kept, whatever its length.
+The longest that are of use here are lists of beta features, of proxies, of timings; and a response
+head full of Locations of this length is still redacted in 0.05 s. Of x-codex-turn-metadata ids are
+kept, whatever its length.
 """
 
 USUAL_LENGTH = 100
@@ -77,7 +86,9 @@ Header = tuple[bytes, bytes]
 
 
 def redact_headers(raw: Iterable[Header]) -> list[tuple[str, str]]:
-    """Return every header, in order, its name as it was, its value kept or replaced by `REDACTED (51 bytes)`."""
+    """Return every header, in order, its name as it was, its value kept or replaced by
+    `REDACTED (51 bytes)`.
+    """
     redacted: list[tuple[str, str]] = []
     for name_bytes, value_bytes in raw:
         name, part = _named(name_bytes)
@@ -100,7 +111,11 @@ def _redact_name(name: str) -> str:
     """Redact the name of a header, whose letters are small by now: HTTP does not tell them apart."""
     hits = list(find_in_any_case(name.encode("latin-1")))
     for hit in reversed(list(merged(hits)) if hits else []):
-        name = name[: hit.start] + _name(hit.kind, name[hit.start : hit.end].encode()) + name[hit.end :]
+        name = (
+            name[: hit.start]
+            + _name(hit.kind, name[hit.start : hit.end].encode())
+            + name[hit.end :]
+        )
     return redact_text(name)
 
 
@@ -114,7 +129,9 @@ def keeps(name: str) -> bool:
 
 
 def is_secret_header(name: str) -> bool:
-    """Return whether the value of a header of that name, in any case, is a secret wherever it stands."""
+    """Return whether the value of a header of that name, in any case, is a secret wherever it
+    stands.
+    """
     name = name.lower()
     return NEVER.search(name) is not None and COUNTS.fullmatch(name) is None
 
@@ -139,7 +156,10 @@ _ID = re.compile(r"[A-Za-z0-9_.:-]{1,128}")
 
 
 def _ids(value: str) -> str | None:
-    """Return the ids in x-codex-turn-metadata. Its `workspaces` name git remotes, and those may carry credentials."""
+    """Return the ids in x-codex-turn-metadata.
+
+    Its `workspaces` name git remotes, and those may carry credentials.
+    """
     try:
         metadata = json.loads(value)
     except (ValueError, RecursionError):
@@ -158,11 +178,13 @@ _SESSION = re.compile(rf"{REDACTED}-session-[0-9a-f]{{32}}")
 
 
 def _session(value: str) -> str:
-    """Return what stands for the id of a session: the same for the same id, so that it groups; 128 bits of a digest.
+    """Return what stands for the id of a session: the same for the same id, so that it groups; 128
+    bits of a digest.
 
     The six digits of other secrets would put two of some thousand sessions together.
     """
-    if _SESSION.fullmatch(value):  # it is not redacted again when it is read from a file, or sent by a replayed client
+    # it is not redacted again when it is read from a file, or sent by a replayed client
+    if _SESSION.fullmatch(value):
         return value
     return f"{REDACTED}-session-{sha256(value.encode('latin-1')).hexdigest()[:32]}"
 
@@ -185,29 +207,37 @@ PARAMETERS = re.compile(
 _NAME = re.compile(r"[A-Za-z_%][\w.\[\]%-]{0,39}")  # what is not a name may be a value without one
 _HARMLESS = re.compile(r"[\w.,:~+/ \[\]-]{0,200}")  # nothing that could hide a further parameter
 
-# The second form is a password with an unencoded slash: what stands after the colon is not a port. Looking for the `@`
-# first makes it linear: without one, each colon would be followed to the end.
+# The second form is a password with an unencoded slash: what stands after the colon is not a port.
+# Looking for the `@` first makes it linear: without one, each colon would be followed to the end.
 _AUTHORITY = re.compile(
     r"(\s*(?:[A-Za-z][A-Za-z0-9+.-]*:(?=[/\\]))?[/\\]*)"
     r"(?:[^/\\?#]*@|(?=[^?#]*@)[^/\\?#@\[]*:(?![0-9]*(?:[/\\?#]|$))[^?#]*@)?"
 )
 _EMBEDDED_USERINFO = re.compile(r"([/\\]{2})[^/\\?#]*@")
-_MISPLACED = re.compile(r"([;&][^/;&=]*=)[^/;&]*")  # the `?` forgotten: /v1/models/x:generateContent&key=…
+# the `?` forgotten: /v1/models/x:generateContent&key=…
+_MISPLACED = re.compile(r"([;&][^/;&=]*=)[^/;&]*")
 _ENCODED_QUERY = re.compile(r"(%3[Ff]).*", re.DOTALL)  # the `?` taken for part of the path
 
 
 def redact_target(raw: str) -> str:
-    """Return a request target that may be kept: the path, and the query with the values of known parameters only.
+    """Return a request target that may be kept: the path, and the query with the values of known
+    parameters only.
 
     Order, repeats and percent-encoding of what is kept are unchanged.
     """
     if not raw.startswith("/"):
         return redact_url(raw)
-    return _usual_path(raw) if "?" not in raw and len(raw) <= USUAL_LENGTH else redact_text(_path_and_query(raw))
+    return (
+        _usual_path(raw)
+        if "?" not in raw and len(raw) <= USUAL_LENGTH
+        else redact_text(_path_and_query(raw))
+    )
 
 
 def redact_url(raw: str) -> str:
-    """Return a whole URL for a log line or an error message: as `redact_target`, and without user and password."""
+    """Return a whole URL for a log line or an error message: as `redact_target`, and without user
+    and password.
+    """
     if len(raw) > VALUE_LIMIT:
         return _counted(raw)
     match = _AUTHORITY.match(raw)
@@ -220,7 +250,8 @@ def _path_and_query(raw: str) -> str:
     return _path(path) + question_mark + _query(query) + hash_sign + (REDACTED if fragment else "")
 
 
-@lru_cache(maxsize=256)  # a client asks for the same few, again and again; what has a query may have a key
+# a client asks for the same few, again and again; what has a query may have a key
+@lru_cache(maxsize=256)
 def _usual_path(raw: str) -> str:
     return redact_text(_path_and_query(raw))
 
@@ -233,12 +264,17 @@ def _path(path: str) -> str:
 
 
 def _query(query: str) -> str:
-    return "".join(map(_parameter, re.split("([&;])", query))) if len(query) <= VALUE_LIMIT else REDACTED
+    return (
+        "".join(map(_parameter, re.split("([&;])", query)))
+        if len(query) <= VALUE_LIMIT
+        else REDACTED
+    )
 
 
 def _parameter(given: str) -> str:
-    """Redact one parameter of a query, or the sign between two. Some servers separate by `;`, so a value never holds
-    one.
+    """Redact one parameter of a query, or the sign between two.
+
+    Some servers separate by `;`, so a value never holds one.
     """
     name, _, value = given.partition("=")
     if given in ("", "&", ";") or is_harmless_parameter(name, value):
@@ -248,12 +284,16 @@ def _parameter(given: str) -> str:
 
 def is_harmless_parameter(name: str, value: str) -> bool:
     """Return whether the value of a parameter, both percent-encoded as in a query, may be kept."""
-    return PARAMETERS.fullmatch(unquote(name)) is not None and _HARMLESS.fullmatch(unquote(value)) is not None
+    return (
+        PARAMETERS.fullmatch(unquote(name)) is not None
+        and _HARMLESS.fullmatch(unquote(value)) is not None
+    )
 
 
 # -- what has the shape of a secret
 
-CODED_TIMES = 3  # a key may be percent-encoded that often over itself: a URL in a parameter of a URL has two
+# a key may be percent-encoded that often over itself: a URL in a parameter of a URL has two
+CODED_TIMES = 3
 
 _CODE = re.compile(rb"%[0-9A-Fa-f]{2}")
 _BETWEEN = re.compile(r"([/?&;=#,\s])")
@@ -272,14 +312,16 @@ def _without(value: Any) -> Any:
         return redact_text(value)
     if isinstance(value, list | tuple):
         return [_without(each) for each in value]
-    return {name: _without(each) for name, each in value.items()} if isinstance(value, dict) else value
+    return (
+        {name: _without(each) for name, each in value.items()} if isinstance(value, dict) else value
+    )
 
 
 def redact_text(raw: str) -> str:
     """Replace each secret in a text by a name for it, as `REDACTED-api-key-3f9a2c`.
 
-    The same secret has the same name, so that a session keeps its name and a recording is found by its target. The
-    digest in it is short: it distinguishes secrets, and confirms no guess.
+    The same secret has the same name, so that a session keeps its name and a recording is found by
+    its target. The digest in it is short: it distinguishes secrets, and confirms no guess.
     """
     if "%" in raw:
         raw = _percent_decoded(raw)
@@ -288,16 +330,23 @@ def redact_text(raw: str) -> str:
     hits = list(find(view.text))
     if not hits:
         return raw
-    names = ((*view.place(hit), _name(hit.kind, view.text[hit.start : hit.end]).encode()) for hit in merged(hits))
+    names = (
+        (*view.place(hit), _name(hit.kind, view.text[hit.start : hit.end]).encode())
+        for hit in merged(hits)
+    )
     return spliced(data, names).decode("utf-8", "surrogatepass")
 
 
 def _percent_decoded(raw: str) -> str:
-    """Replace what is a secret when its percent codes are undone: a part between two signs as a whole."""
+    """Replace what is a secret when its percent codes are undone: a part between two signs as a
+    whole.
+    """
     whole = _decoded(raw)
     if not may_hold_one(whole.replace(b"+", b" ")):
         return raw
-    if b"PRIVATE" in whole and any(hit.kind == PRIVATE_KEY for hit in find(whole.replace(b"+", b" "))):
+    if b"PRIVATE" in whole and any(
+        hit.kind == PRIVATE_KEY for hit in find(whole.replace(b"+", b" "))
+    ):
         return raw[: raw.startswith("/")] + _name(PRIVATE_KEY, whole)
     return "".join(map(_part, _BETWEEN.split(raw)))
 

@@ -1,10 +1,12 @@
-"""Secrets that what stands before them gives away: `ACME_TOKEN=…`, `Bearer …`, `?sig=…`, `https://user:…@host`. Pure.
+"""Secrets that what stands before them gives away: `ACME_TOKEN=…`, `Bearer …`, `?sig=…`,
+`https://user:…@host`. Pure.
 
 Rules of this file:
 
 * Only the value is a secret; what stands before it stays.
-* Text about secrets is not a secret. A value has letters and digits and no spaces; code, a reference to a variable and
-  the `your-key-here` of a manual stay: `API_KEY = os.environ["API_KEY"]`, `TOKEN=$OTHER`, `password=settings.password`.
+* Text about secrets is not a secret. A value has letters and digits and no spaces; code, a
+  reference to a variable and the `your-key-here` of a manual stay:
+  `API_KEY = os.environ["API_KEY"]`, `TOKEN=$OTHER`, `password=settings.password`.
 """
 
 from __future__ import annotations
@@ -18,7 +20,8 @@ from recorder.wire.redaction.shapes import Hit
 BEARER_CHARACTERS = 12  # fewer are a word of a sentence
 VALUE_CHARACTERS = 8
 
-# The lookbehinds are in this order because text has many `=`: a look at one character is the cheapest.
+# The lookbehinds are in this order because text has many `=`: a look at one character is the
+# cheapest.
 _ASSIGNED = re.compile(
     rb"=(?:(?<=[yYnNtTdDgGeElLsS]=)|(?<=[yYnNtTdD] =))"
     rb"(?:(?<=(?i:key)=)|(?<=(?i:token)=)|(?<=(?i:secret)=)|(?<=(?i:word)=)|(?<=(?i:passwd)=)|(?<=(?i:pwd)=)"
@@ -29,11 +32,14 @@ _OF_NAMES = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-"
 _BEHIND_AN_ESCAPE = re.compile(rb"\A[nrt]")  # of a line end, as JSON writes it
 _QUOTED = re.compile(rb"""\s?(\\*["'`])([^\s"'`\\<>(){}\[\]$,;]{8,4096}+)(?=\\*["'`]|\Z)""")
 _BARE = re.compile(rb"""([^\s"'`\\<>(){}\[\]$,;&|]{8,4096}+)(?![(\[{$<])""")
-_CODE = re.compile(rb"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+|[.~]?/.*|https?:.*", re.DOTALL)  # or a path: ~/.ssh/id_ed25519
+# or a path: ~/.ssh/id_ed25519
+_CODE = re.compile(rb"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+|[.~]?/.*|https?:.*", re.DOTALL)
 _CODED = re.compile(rb"%[0-9A-Fa-f]{2}")
 _LETTER = re.compile(rb"[A-Za-z]")
 _DIGIT = re.compile(rb"[0-9]")
-_OF_MANUALS = re.compile(rb"(?i)your|example|placeholder|changeme|change-me|dummy|x{4}|\*{3}|\.{3}|REDACTED|redacted")
+_OF_MANUALS = re.compile(
+    rb"(?i)your|example|placeholder|changeme|change-me|dummy|x{4}|\*{3}|\.{3}|REDACTED|redacted"
+)
 _SIGNED = re.compile(rb"(?i)(?:x-(?:amz|goog|ms)-|sharedaccess|^)(?:signature|credential|sig)$")
 _BEARER = re.compile(rb"\s{0,3}([A-Za-z0-9._~+/=-]{%d,}+)" % BEARER_CHARACTERS)
 _USERINFO = re.compile(
@@ -53,7 +59,9 @@ def find_marked(text: bytes) -> Iterator[Hit]:
 
 
 def _after(text: bytes, word: bytes, pattern: re.Pattern[bytes], kind: str) -> Iterator[Hit]:
-    """Yield the last group of a pattern after each place of a word: nothing finds a word as fast as `find`."""
+    """Yield the last group of a pattern after each place of a word: nothing finds a word as fast as
+    `find`.
+    """
     at = text.find(word)
     while at >= 0:
         at += len(word)
@@ -83,14 +91,17 @@ def _assigned(text: bytes, at: int) -> Hit | None:
 
 
 def _is_made_up(value: bytes) -> bool:
-    """Return whether a value looks like one that is not a word: it has letters and digits, and no manual says it."""
+    """Return whether a value looks like one that is not a word: it has letters and digits, and no
+    manual says it.
+    """
     value = _CODED.sub(b"", value)
     return bool(_LETTER.search(value) and _DIGIT.search(value) and not _OF_MANUALS.search(value))
 
 
 # -- names of secrets: of members of JSON, fields of forms, parameters of queries, variables
 
-# What a name says counts only where it is one: among the parameters of a request (`fields`), before a `=`.
+# What a name says counts only where it is one: among the parameters of a request (`fields`), before
+# a `=`.
 _SECRET = re.compile(
     r"authori[sz]ation|cookie|token|secret|passw|passphrase|pwd|credential|bearer|jwt"
     r"|(?:api|access|private|account|search|embedding|subscription|master|admin|shared|signing|encryption|license"
@@ -99,7 +110,8 @@ _SECRET = re.compile(
     r"|(?:^|[-_.])(?:auth|authentication|pat|pass|dsn|sas)$"
 )
 _HARMLESS = re.compile(
-    # What a value is, where it is sent and how long it holds; and tokens that are words of a model, or pages of a list.
+    # What a value is, where it is sent and how long it holds; and tokens that are words of a model,
+    # or pages of a list.
     r"(?:^|[-_.])(?:types?|kind|method|scheme|name|expir\w*|version|format|status|count|limit|budget|enabled|mode)$"
     r"|(?:endpoint|authorization|token)[-_]?ur[il]$|endpoint$|(?:token|credential)[-_]?ids?$"
     r"|(?:next|previous|prev|page|continuation|sync|stop|start|end|eos|bos|pad|unk|mask|sep|cls|image|audio|special"
@@ -119,7 +131,9 @@ _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 @lru_cache(maxsize=4096)  # the names of an API are few; those of a form's author are bounded
 def is_secret(name: str) -> bool:
-    """Return whether a value of this name is a secret, however the name is written: `apiKey`, `API_KEY`, `api-key`."""
+    """Return whether a value of this name is a secret, however the name is written: `apiKey`,
+    `API_KEY`, `api-key`.
+    """
     if not _NAME.fullmatch(name):
         return False
     if name.isupper():
@@ -133,7 +147,9 @@ def is_secret(name: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def is_label(name: str) -> bool:
-    """Return whether a value of this name, beside a secret, says what that is and how long it holds."""
+    """Return whether a value of this name, beside a secret, says what that is and how long it
+    holds.
+    """
     return name in _LABELS or _HARMLESS.search(_small_words(name)) is not None
 
 

@@ -1,8 +1,8 @@
 """The shapes of secrets: keys and tokens of known issuers, JSON web tokens, private keys.
 
-A table and a search, pure. The search looks at words that are long enough for a key and at nothing else, so text
-without one costs a few milliseconds a megabyte. It takes a secret whole, wherever it begins: after a quote, an escaped
-line end, a percent code, a colour of a terminal.
+A table and a search, pure. The search looks at words that are long enough for a key and at nothing
+else, so text without one costs a few milliseconds a megabyte. It takes a secret whole, wherever it
+begins: after a quote, an escaped line end, a percent code, a colour of a terminal.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from typing import NamedTuple
 
 from recorder.wire.providers import PROVIDERS, KeyShape, issued, issued_as_sk
 
-# A kind, how its secrets begin, the characters after that, how many there are at least, and how they end.
+# A kind, how its secrets begin, the characters after that, how many there are at least, and how
+# they end.
 _ISSUERS = r"""
 gitlab-token        gl(?:pat|dt|rt|cbt|ptt|soat|ft|imt|agent)-  [A-Za-z0-9_-]  20  (?:\.[A-Za-z0-9_-]+)*
 slack-token         xox[abeoprs]-|xapp-               [A-Za-z0-9-]      20
@@ -61,7 +62,8 @@ onepassword-token   ops_(?=eyJ)                       [A-Za-z0-9+/]     100  ={0
 
 SHAPES: tuple[KeyShape, ...] = (
     *chain.from_iterable(provider.key_shapes for provider in PROVIDERS),
-    # of OpenAI until 2024, and of many who followed; `sk-toggleable__label-arrow` is a class of a style sheet
+    # of OpenAI until 2024, and of many who followed; `sk-toggleable__label-arrow` is a class of a
+    # style sheet
     issued_as_sk(
         "api-key",
         rb"(?<![_-])sk-(?=[A-Za-z_-]{0,200}[0-9])"
@@ -82,16 +84,16 @@ SHAPES: tuple[KeyShape, ...] = (
         rb"(?<![_-])eyJ[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]*){0,2}",
     ),
 )
-"""The shapes of keys, those of providers first. Each has a word of at least `WORD` characters, at most `BEFORE` after
-its beginning."""
+"""The shapes of keys, those of providers first. Each has a word of at least `WORD` characters, at
+most `BEFORE` after its beginning."""
 
 PRIVATE_KEY = "private-key"
 
 WORD = 19
 BEFORE = len(b"ya29.")
 PAYLOAD = 1000
-"""Characters of base64 in a row that are an image, a sound, a signature: longer than any key, and in so many of them
-anything may stand by chance."""
+"""Characters of base64 in a row that are an image, a sound, a signature: longer than any key, and
+in so many of them anything may stand by chance."""
 
 START = (
     rb"(?:(?<![A-Za-z0-9])|(?<=\\[bfnrt])|(?<=\\u[0-9A-Fa-f]{4})|(?<=%[0-9A-Fa-f]{2})"
@@ -109,20 +111,33 @@ _MASK = bytes.maketrans(_OF_WORDS + _OTHERS, b"a" * len(_OF_WORDS) + b" " * len(
 _LONG = b"a" * WORD
 _BASE64 = re.compile(rb"[A-Za-z0-9+/=_-]*+")
 
-_CUT = re.compile(START + b"(?:" + b"|".join(dict.fromkeys(shape.cut for shape in SHAPES)) + rb")\Z")
+_CUT = re.compile(
+    START + b"(?:" + b"|".join(dict.fromkeys(shape.cut for shape in SHAPES)) + rb")\Z"
+)
 _CUT_BYTES = 4096  # at the end of a body: a JSON web token is as long at times
 
 _NAMED = rb"[A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
-_MARKS = rb"(?:[^A-Za-z\"\\]|\\+(?:[nrt]|u[0-9A-Fa-f]{4}))*+"  # line ends; numbers and arrows before a line
+# line ends; numbers and arrows before a line
+_MARKS = rb"(?:[^A-Za-z\"\\]|\\+(?:[nrt]|u[0-9A-Fa-f]{4}))*+"
 _OF_LINES = rb"(?:[A-Za-z0-9+/=]|\\+/)"
 _TO_ITS_END = rb'(?:[^"\\-]|\\.|-(?!----BEGIN))'  # of the JSON string that it stands in
 _PEM = re.compile(
     rb"-----BEGIN "
     + _NAMED
-    + (rb'(?=(?:[^A-Za-z\\]|\\+(?:[nrt"]|u[0-9A-Fa-f]{4}))*+(?:' + _OF_LINES + rb"{16}|[A-Za-z-]{4,20}: ))(?:")
+    + (
+        rb'(?=(?:[^A-Za-z\\]|\\+(?:[nrt"]|u[0-9A-Fa-f]{4}))*+(?:'
+        + _OF_LINES
+        + rb"{16}|[A-Za-z-]{4,20}: ))(?:"
+    )
     + (_TO_ITS_END + b"{0,16384}?-----END " + _NAMED)
     # or, if that is missing, all lines of base64
-    + (b"|(?:" + _MARKS + rb"(?:(?:Proc-Type|DEK-Info): [A-Za-z0-9,-]+|" + _OF_LINES + rb"{24,}+))++")
+    + (
+        b"|(?:"
+        + _MARKS
+        + rb"(?:(?:Proc-Type|DEK-Info): [A-Za-z0-9,-]+|"
+        + _OF_LINES
+        + rb"{24,}+))++"
+    )
     + (b"(?:" + _MARKS + _OF_LINES + b"++)?)"),
     re.DOTALL,
 )
@@ -143,13 +158,19 @@ def may_hold_one(text: bytes) -> bool:
 
 
 def find(text: bytes, *, cut: bool = False) -> Iterator[Hit]:
-    """Yield what is shaped like a secret. With `cut` the text breaks off, and at its end half a secret is one too."""
+    """Yield what is shaped like a secret.
+
+    With `cut` the text breaks off, and at its end half a secret is one too.
+    """
     yield from _in_words(text)
     if b"PRIVATE KEY" in text:
         yield from (Hit(*match.span(), PRIVATE_KEY) for match in _PEM.finditer(text))
     if cut:
         for shape in (_CUT, _CUT_PEM):
-            yield from (Hit(*match.span(), "cut") for match in shape.finditer(text, max(0, len(text) - _CUT_BYTES)))
+            yield from (
+                Hit(*match.span(), "cut")
+                for match in shape.finditer(text, max(0, len(text) - _CUT_BYTES))
+            )
 
 
 def find_in_any_case(text: bytes) -> Iterator[Hit]:
@@ -177,7 +198,9 @@ def _in_words(text: bytes) -> Iterator[Hit]:
     at = mask.find(_LONG)
     while at >= 0:
         end = mask.find(b" ", at + WORD)
-        if (text[end : end + 1] in (b"+", b"/") or end - at > PAYLOAD) and (after := _end_of_base64(text, at)) > at:
+        if (text[end : end + 1] in (b"+", b"/") or end - at > PAYLOAD) and (
+            after := _end_of_base64(text, at)
+        ) > at:
             end = after
         else:
             place = max(0, at - BEFORE)

@@ -1,4 +1,5 @@
-"""Text without the escapes that JSON allows and does not need: `\\u002d` is `-`, at any depth of JSON in JSON.
+"""Text without the escapes that JSON allows and does not need: `\\u002d` is `-`, at any depth of
+JSON in JSON.
 
 For a search only: what is found has its place in the body as it was written. Pure.
 """
@@ -13,7 +14,8 @@ from typing import AnyStr, NamedTuple
 
 from recorder.wire.redaction.shapes import Hit
 
-_ESCAPE = re.compile(rb"\\u00(?!22|5[cC])([0-7][0-9A-Fa-f])")  # of ASCII, but for the quote and the backslash itself
+# of ASCII, but for the quote and the backslash itself
+_ESCAPE = re.compile(rb"\\u00(?!22|5[cC])([0-7][0-9A-Fa-f])")
 _ANY_ESCAPE = re.compile(rb'\\+(?:["/bfnrt]|u[0-9A-Fa-f]{4})?')
 _INSIDE = re.compile(rb"(\\+)(?:u[0-9A-Fa-f]{0,3})?\Z")
 
@@ -52,7 +54,9 @@ class Unescaped:
         return start, end
 
     def _in_body(self, place: int) -> int:
-        """Return the place in the body: the end of the last escape before it, and as many bytes further."""
+        """Return the place in the body: the end of the last escape before it, and as many bytes
+        further.
+        """
         count = bisect_left(self._at, place)
         return self._after[count - 1] + place - self._at[count - 1] - 1 if count else place
 
@@ -76,11 +80,13 @@ class Splice(NamedTuple):
     instead: bytes
 
 
-def spliced_pieces(pieces: Sequence[bytes], splices: Sequence[Splice], *, splits: bool) -> list[bytes]:
+def spliced_pieces(
+    pieces: Sequence[bytes], splices: Sequence[Splice], *, splits: bool
+) -> list[bytes]:
     """Return the pieces of a body that is spliced as a whole.
 
-    If one of them ends within a splice, with `splits` each side keeps its part of the replacement; else all of it is in
-    the piece in which the splice ends.
+    If one of them ends within a splice, with `splits` each side keeps its part of the replacement;
+    else all of it is in the piece in which the splice ends.
     """
     changed = spliced(b"".join(pieces), splices)
     waiting = deque(splices)

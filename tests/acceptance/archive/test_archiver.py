@@ -1,4 +1,6 @@
-"""A session goes from a log into an archive as it is, and is never in neither, whatever happens on the way."""
+"""A session goes from a log into an archive as it is, and is never in neither, whatever happens on
+the way.
+"""
 
 from __future__ import annotations
 
@@ -54,21 +56,28 @@ def recorded(database: URL, root: Path, *names: str) -> None:
 
 
 def stored(archive: URL, session_ids: Iterable[str]) -> dict[str, Rows]:
-    """All rows of sessions in an archive, without month and hashes of chains, as `rest` has those of a log."""
+    """All rows of sessions in an archive, without month and hashes of chains, as `rest` has those
+    of a log.
+    """
     found: dict[str, Rows] = {}
     with lake(archive, "test") as connection:
         for id in session_ids:
             found[id] = {}
             for name in PACKED:
                 more = ", last_hash, root_kind" if name == "exchanges" else ""
-                rows = connection.execute(f"SELECT * EXCLUDE (month{more}) FROM {name} WHERE session_id = $1", [id])
+                rows = connection.execute(
+                    f"SELECT * EXCLUDE (month{more}) FROM {name} WHERE session_id = $1", [id]
+                )
                 found[id][name] = sorted(rows.fetchall(), key=repr)
     return found
 
 
 def without_hashes(rows: Rows) -> Rows:
     """The rows of a log that an archive has."""
-    return {name: [row[:-1] for row in rows[name]] if name == "events" else rows[name] for name in PACKED}
+    return {
+        name: [row[:-1] for row in rows[name]] if name == "events" else rows[name]
+        for name in PACKED
+    }
 
 
 def test_sessions_are_in_the_archive_row_for_row_and_gone_from_the_log(
@@ -79,14 +88,25 @@ def test_sessions_are_in_the_archive_row_for_row_and_gone_from_the_log(
     events = [Event(*row) for rows in before.values() for row in rows["events"]]
     [report] = archived(database, archive)
     assert stored(archive, before) == {id: without_hashes(rows) for id, rows in before.items()}
-    assert (report.sessions, report.events, report.log_bytes) == (2, len(events), sum(len(e.raw) for e in events))
+    assert (report.sessions, report.events, report.log_bytes) == (
+        2,
+        len(events),
+        sum(len(e.raw) for e in events),
+    )
     assert report.archive_bytes > 0
     assert superuser.asked(database, "SELECT count(*) FROM sessions") == [(0,)]
     assert superuser.asked(database, "SELECT count(*) FROM events") == [(0,)]
-    [row, _] = superuser.asked(database, "SELECT reason, counts, last_hash FROM tombstones ORDER BY session_id")
+    [row, _] = superuser.asked(
+        database, "SELECT reason, counts, last_hash FROM tombstones ORDER BY session_id"
+    )
     assert row[0] == "archived"
     assert f'"archive":"ducklake:{tmp_path}/archive/catalog.db"' in row[1]
-    assert row[2] == max((e for e in events if e.session_id == min(before)), key=lambda e: (e.exchange_id, e.pos)).hash
+    assert (
+        row[2]
+        == max(
+            (e for e in events if e.session_id == min(before)), key=lambda e: (e.exchange_id, e.pos)
+        ).hash
+    )
     files = [path for path in tmp_path.rglob("*") if path.is_file() and "archive" in path.parts]
     assert {path.stat().st_mode & 0o777 for path in files} == {0o600}
 
@@ -111,11 +131,16 @@ def crashed(database: URL, archive: URL, at: str) -> None:
 
 
 def check_nothing_is_lost(database: URL, archive: URL, before: dict[str, Rows]) -> None:
-    """Each session is whole in the log, or in the archive and nothing else but its tombstone in the log."""
+    """Each session is whole in the log, or in the archive and nothing else but its tombstone in the
+    log.
+    """
     gone = {}
     for id, rows in before.items():
         sql = "SELECT * FROM {} WHERE session_id = ?"
-        here = {name: sorted(superuser.asked(database, sql.format(name), id), key=repr) for name in PACKED}
+        here = {
+            name: sorted(superuser.asked(database, sql.format(name), id), key=repr)
+            for name in PACKED
+        }
         if any(here.values()):
             assert here == {name: rows[name] for name in PACKED}
         else:
@@ -123,7 +148,9 @@ def check_nothing_is_lost(database: URL, archive: URL, before: dict[str, Rows]) 
     assert not gone or stored(archive, gone) == gone
 
 
-def check_crashes(database: URL, archive: URL, root: Path, names: str, steps: Iterable[str]) -> None:
+def check_crashes(
+    database: URL, archive: URL, root: Path, names: str, steps: Iterable[str]
+) -> None:
     recorded(database, root, *names)
     before = {session_id(database, name): rest(database, name) for name in names}
     for step in steps:
@@ -134,9 +161,13 @@ def check_crashes(database: URL, archive: URL, root: Path, names: str, steps: It
     check_nothing_is_lost(database, archive, before)
     with lake(archive, "test") as connection:
         [(count,)] = connection.execute("SELECT count(*) FROM events").fetchall()
-        [(files,)] = connection.execute("SELECT count(*) FROM ducklake_list_files('lake', 'events')").fetchall()
+        [(files,)] = connection.execute(
+            "SELECT count(*) FROM ducklake_list_files('lake', 'events')"
+        ).fetchall()
     assert count == sum(len(rows["events"]) for rows in before.values())
-    assert files == len(list(Path(archive.database or "").parent.rglob("*/events/**/*.parquet"))) == 1
+    assert (
+        files == len(list(Path(archive.database or "").parent.rglob("*/events/**/*.parquet"))) == 1
+    )
 
 
 def test_a_crash_at_any_step_is_completed_by_the_next_run(archive: URL, tmp_path: Path) -> None:
@@ -146,7 +177,9 @@ def test_a_crash_at_any_step_is_completed_by_the_next_run(archive: URL, tmp_path
 
 
 @pytest.mark.slow
-def test_a_crash_at_any_step_is_completed_on_every_engine(database: URL, archive: URL, tmp_path: Path) -> None:
+def test_a_crash_at_any_step_is_completed_on_every_engine(
+    database: URL, archive: URL, tmp_path: Path
+) -> None:
     check_crashes(database, archive, tmp_path / "journals", "abcde", STEPS)
 
 
@@ -165,7 +198,9 @@ def test_two_archivers_at_once_take_turns(archive: URL, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_two_archivers_of_a_server_take_turns(postgres_database: URL, archive: URL, tmp_path: Path) -> None:
+def test_two_archivers_of_a_server_take_turns(
+    postgres_database: URL, archive: URL, tmp_path: Path
+) -> None:
     check_turns(postgres_database, archive, tmp_path, "abcdefgh")
 
 
@@ -184,7 +219,8 @@ def stop_when_committed(name: str, _sessions: int) -> None:
 def test_a_session_that_has_grown_since_is_replaced(
     archive: URL, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("recorder.archive.archiver.PIECE_BYTES", 4_000)  # it is written in many pieces
+    # it is written in many pieces
+    monkeypatch.setattr("recorder.archive.archiver.PIECE_BYTES", 4_000)
     database = database_url(tmp_path / "log.db")
     recorded(database, tmp_path / "journals", "a")
     with pytest.raises(Stopped):
@@ -202,7 +238,9 @@ def test_a_session_that_has_grown_since_is_replaced(
 
 
 def test_what_the_archive_does_not_give_back_stays_in_the_log(archive: URL, tmp_path: Path) -> None:
-    """A disk, say, keeps something else than what was written to it; `test_proof.py` has all that is seen."""
+    """A disk, say, keeps something else than what was written to it; `test_proof.py` has all that
+    is seen.
+    """
     database = database_url(tmp_path / "log.db")
     recorded(database, tmp_path / "journals", "a")
     before = rest(database, "a")
@@ -266,7 +304,9 @@ def test_a_session_with_findings_stays_and_others_go(archive: URL, tmp_path: Pat
     recorded(database, tmp_path / "journals", "a", "b")
     superuser.free(database)
     damaged = session_id(database, "a")
-    superuser.asked(database, "UPDATE events SET raw = ? WHERE session_id = ? AND pos = 7", b"x", damaged)
+    superuser.asked(
+        database, "UPDATE events SET raw = ? WHERE session_id = ? AND pos = 7", b"x", damaged
+    )
     [report] = archived(database, archive)
     assert (report.sessions, list(report.findings)) == (1, [damaged])
     assert superuser.asked(database, "SELECT name FROM sessions") == [(canary("a"),)]
@@ -287,7 +327,9 @@ def test_a_folder_inside_of_another_archive_is_refused(archive: URL, tmp_path: P
     """That one deletes the files that it does not know."""
     archiving.open_archive(archive, str(tmp_path / "outer"))
     other = database_url(f"ducklake:{tmp_path / 'other' / 'catalog.db'}")
-    with pytest.raises(UsageError, match=f"is inside of {tmp_path}/outer, which has the files of another archive"):
+    with pytest.raises(
+        UsageError, match=f"is inside of {tmp_path}/outer, which has the files of another archive"
+    ):
         archiving.open_archive(other, str(tmp_path / "outer" / "some" / "inner"))
     (tmp_path / "link").symlink_to(tmp_path / "outer")
     with pytest.raises(UsageError, match="another archive"):

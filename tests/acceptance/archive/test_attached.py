@@ -83,12 +83,22 @@ OF_ONE_LOG = frozenset(("holdings", "open", "due", "progress"))
 
 def test_both_answer_as_one_log(divided: Divided) -> None:
     whole, both = (answers(log, OF_ONE_LOG) for log in (divided.whole, divided.log))
-    assert [row.session_id for row in both["sessions"]] == [row.session_id for row in whole["sessions"]]
+    assert [row.session_id for row in both["sessions"]] == [
+        row.session_id for row in whole["sessions"]
+    ]
     assert {name for name in whole if both[name] != whole[name]} == set()
     assert whole["sessions with the beginning of a word"]
 
 
-IN_ARCHIVE = ("sessions", "pages", "names that begin", "latest", "usage by model", "usage by tool", "usage by day")
+IN_ARCHIVE = (
+    "sessions",
+    "pages",
+    "names that begin",
+    "latest",
+    "usage by model",
+    "usage by tool",
+    "usage by day",
+)
 
 
 def test_an_archive_and_its_log_answer_as_one_log(whole: Path, tmp_path: Path) -> None:
@@ -99,7 +109,11 @@ def test_an_archive_and_its_log_answer_as_one_log(whole: Path, tmp_path: Path) -
     async def all_of_it(reader: LogReader) -> list[Any]:
         found = [await QUESTIONS[name](reader) for name in IN_ARCHIVE]
         exchanges = await reader.exchanges((await session_named(reader, some[:-1])).session_id)
-        found += [exchanges, await exchange_costs(reader, some), sorted(await outlines(reader, some), key=str)]
+        found += [
+            exchanges,
+            await exchange_costs(reader, some),
+            sorted(await outlines(reader, some), key=str),
+        ]
         return [*found, [each async for each in reader.events(some, exchanges[0].exchange_id)]]
 
     for both, alone in zip(asked(log, all_of_it), asked(whole, all_of_it), strict=True):
@@ -114,7 +128,18 @@ def archived(divided: Divided) -> str:
 def test_a_session_that_is_in_both_is_listed_and_counted_once(copied: Divided) -> None:
     """An archiver was stopped before it deleted the session from the log."""
     for each in session_ids(copied.log):
-        assert run(copied.whole, "db", "copy", copied.whole, database_path(copied.archive), "--session", each).code == 0
+        assert (
+            run(
+                copied.whole,
+                "db",
+                "copy",
+                copied.whole,
+                database_path(copied.archive),
+                "--session",
+                each,
+            ).code
+            == 0
+        )
     usage = (f"usage by {key}" for key in ("model", "tool", "day"))
     for name in ("sessions", "the newest sessions", "pages", "names", *usage):
         assert asked(copied.log, QUESTIONS[name]) == asked(copied.whole, QUESTIONS[name]), name
@@ -155,14 +180,18 @@ def test_an_archive_that_is_away_is_left_out_with_one_warning(
 
     async def read(reader: LogReader) -> list[str]:
         await session_named(reader, "latest")
-        with pytest.raises(NotFoundError, match=r"was archived on .* It may be in .*other.db: `recorder doctor`"):
+        with pytest.raises(
+            NotFoundError, match=r"was archived on .* It may be in .*other.db: `recorder doctor`"
+        ):
             await session_named(reader, gone)
         return sorted(row.session_id for row in await list_sessions(reader))
 
     with caplog.at_level(logging.WARNING):
         assert asked(copied.log, read) == session_ids(copied.log)
     [warning] = caplog.messages
-    assert warning.startswith(f"The archive {database_name(copied.archive)} is left out: There is no database")
+    assert warning.startswith(
+        f"The archive {database_name(copied.archive)} is left out: There is no database"
+    )
 
 
 def test_a_session_that_was_purged_from_the_archive_is_purged(copied: Divided) -> None:
@@ -177,14 +206,27 @@ def test_a_session_of_no_attached_archive_says_what_to_do(copied: Divided) -> No
     gone = archived(copied)
     with Store(copied.log) as store:
         unregister(store, copied.archive)
-    with pytest.raises(NotFoundError, match=r"was archived on .*: `recorder db archive --attach` its archive"):
+    with pytest.raises(
+        NotFoundError, match=r"was archived on .*: `recorder db archive --attach` its archive"
+    ):
         asked(copied.log, lambda log: session_named(log, gone))
 
 
 def test_a_session_that_is_archived_while_it_is_read_is_read_to_its_end(copied: Divided) -> None:
     moved = session_ids(copied.log)[-1]
     whole = asked(copied.whole, lambda log: _events_of(log, moved))
-    assert run(copied.whole, "db", "copy", copied.whole, database_path(copied.archive), "--session", moved).code == 0
+    assert (
+        run(
+            copied.whole,
+            "db",
+            "copy",
+            copied.whole,
+            database_path(copied.archive),
+            "--session",
+            moved,
+        ).code
+        == 0
+    )
 
     async def read(log: LogReader) -> list[Any]:
         [exchange, *_] = await log.exchanges(moved)

@@ -58,7 +58,10 @@ def test_an_archive_is_made_once_with_all_tables(tmp_path: Path) -> None:
         create(connection)
         create(connection)
         assert data_path(connection) == f"{data}/"
-    assert (data.stat().st_mode & 0o777, (tmp_path / "catalog").stat().st_mode & 0o777) == (0o700, 0o600)
+    assert (data.stat().st_mode & 0o777, (tmp_path / "catalog").stat().st_mode & 0o777) == (
+        0o700,
+        0o600,
+    )
     with lake(url, "sessions") as connection:
         assert revision(connection) == HEAD
         for table in TABLES:
@@ -95,7 +98,10 @@ def test_an_archive_has_one_data_path(tmp_path: Path) -> None:
 def test_a_log_is_no_catalog(demo_db: Path, tmp_path: Path, writes: bool) -> None:
     before = demo_db.read_bytes()
     url = database_url(f"ducklake:{demo_db}")
-    with pytest.raises(StoreError), lake(url, "sessions", data=str(tmp_path / "data"), writes=writes):
+    with (
+        pytest.raises(StoreError),
+        lake(url, "sessions", data=str(tmp_path / "data"), writes=writes),
+    ):
         pass
     assert demo_db.read_bytes() == before
 

@@ -31,10 +31,17 @@ def tables_with(folder: Path, session_id: str) -> set[str]:
     """The tables of which a file has a row of a session, whatever snapshot knows the file."""
     sql = "SELECT count(*) FROM read_parquet('{}/**/*.parquet') WHERE session_id = $1"
     tables = [
-        path for path in folder.rglob("main/*") if path.name != "recorder_version" and any(path.rglob("*.parquet"))
+        path
+        for path in folder.rglob("main/*")
+        if path.name != "recorder_version" and any(path.rglob("*.parquet"))
     ]
-    with connected("test", "archive", lambda opening: opening.folders.append(f"{folder}/")) as connection:
-        counts = {path.name: connection.execute(sql.format(path), [session_id]).fetchall() for path in tables}
+    with connected(
+        "test", "archive", lambda opening: opening.folders.append(f"{folder}/")
+    ) as connection:
+        counts = {
+            path.name: connection.execute(sql.format(path), [session_id]).fetchall()
+            for path in tables
+        }
     return {name for name, count in counts.items() if count != [(0,)]}
 
 
@@ -55,14 +62,19 @@ def test_no_file_and_no_line_of_the_catalog_has_a_byte_of_it(archive: URL, tmp_p
     assert tables_with(folder, gone) == {"tombstones"}
     assert files_with(folder, "c") == []
     assert not any(
-        canary("c").encode().hex().upper().encode() in path.read_bytes() for path in folder.glob("catalog.db*[!s]")
+        canary("c").encode().hex().upper().encode() in path.read_bytes()
+        for path in folder.glob("catalog.db*[!s]")
     )
-    assert stored(archive, [gone, other]) == {gone: {name: [] for name in PACKED}, other: without_hashes(last["d"])}
+    assert stored(archive, [gone, other]) == {
+        gone: {name: [] for name in PACKED},
+        other: without_hashes(last["d"]),
+    }
     assert sessions_there(archive, [gone, other]) == {gone, other}  # the first by its tombstone
     assert purge_archive(archive, [gone], "once more", START_NS) == []
 
 
-LARGE_ROWS, LARGE_BYTES = 1_000, 80_000  # of events: together more bytes than a connection has memory for elsewhere
+# of events: together more bytes than a connection has memory for elsewhere
+LARGE_ROWS, LARGE_BYTES = 1_000, 80_000
 LARGE = f"""
 INSERT INTO events (session_id, exchange_id, pos, kind, t_ns, raw, month)
 SELECT id, id, n, 'frame', 0, encode(repeat(md5(id || n), {LARGE_BYTES // 32})), $2
@@ -82,4 +94,7 @@ def test_a_session_that_needs_more_memory_than_others_is_purged_and_its_neighbou
         connection.execute(session, [ids, month_of(gone)])
     [counts] = purge_archive(archive, [gone], "too large", START_NS)
     assert (counts.events, counts.bytes) == (LARGE_ROWS, LARGE_ROWS * LARGE_BYTES)
-    assert (tables_with(tmp_path, gone), "events" in tables_with(tmp_path, other)) == ({"tombstones"}, True)
+    assert (tables_with(tmp_path, gone), "events" in tables_with(tmp_path, other)) == (
+        {"tombstones"},
+        True,
+    )

@@ -1,4 +1,6 @@
-"""`recorder query --engine duckdb`: the views of a log as DuckDB computes them, and nothing but reading."""
+"""`recorder query --engine duckdb`: the views of a log as DuckDB computes them, and nothing but
+reading.
+"""
 
 from __future__ import annotations
 
@@ -43,13 +45,29 @@ def test_every_view_has_the_rows_of_the_logs_own_engine(log: URL) -> None:
 
 def test_values_have_names_and_functions_are_those_of_duckdb(log: URL) -> None:
     sql = "SELECT quantile_disc(ttft_ns, 0.5) AS median, median // 4 AS part FROM latency WHERE session_name = :name"
-    ran = run(log, "query", sql, "-p", "name", "run-1", "--engine", "duckdb", "--json", "--db", address(log))
+    ran = run(
+        log,
+        "query",
+        sql,
+        "-p",
+        "name",
+        "run-1",
+        "--engine",
+        "duckdb",
+        "--json",
+        "--db",
+        address(log),
+    )
     assert (ran.code, json.loads(ran.out)) == (0, [{"median": 50, "part": 12}])
 
 
 def test_nothing_but_reading_is_possible(log: URL) -> None:
     with open_in_duckdb(log) as query:
-        for sql in ("DELETE FROM log.sessions", "CREATE TABLE t (n INT)", "SELECT * FROM read_text('/x')"):
+        for sql in (
+            "DELETE FROM log.sessions",
+            "CREATE TABLE t (n INT)",
+            "SELECT * FROM read_text('/x')",
+        ):
             with pytest.raises(RecorderError, match=r"only reads|is refused"):
                 list(query.ask(sql).rows)
 
@@ -65,17 +83,26 @@ def test_a_rebuild_that_is_due_is_mentioned(tmp_path: Path) -> None:
         a_conversation(connection)
     with connected(tmp_path / "log.db") as connection:
         execute(connection, "INSERT INTO rebuilds VALUES ('projections', '', '')")
-    ran = run(tmp_path / "log.db", "query", "SELECT 1", "--engine", "duckdb", "--db", tmp_path / "log.db")
+    ran = run(
+        tmp_path / "log.db", "query", "SELECT 1", "--engine", "duckdb", "--db", tmp_path / "log.db"
+    )
     assert (ran.code, ran.err) == (0, f"{STALE}\n")
 
 
-def test_without_the_extra_one_sentence_names_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_extra_one_sentence_names_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with written(tmp_path / "log.db"):
         pass
     (tmp_path / "without").mkdir()
     (tmp_path / "without" / "duckdb.py").write_text("raise ImportError")
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "without"))  # a statement runs in a process of its own
-    ran = run(tmp_path / "log.db", "query", "SELECT 1", "--engine", "duckdb", "--db", tmp_path / "log.db")
+    # a statement runs in a process of its own
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "without"))
+    ran = run(
+        tmp_path / "log.db", "query", "SELECT 1", "--engine", "duckdb", "--db", tmp_path / "log.db"
+    )
     assert (ran.code, ran.out) == (1, b"")
-    assert ran.err.startswith("Error: `recorder query --engine duckdb` needs the extra analytics: run `pip install ")
+    assert ran.err.startswith(
+        "Error: `recorder query --engine duckdb` needs the extra analytics: run `pip install "
+    )
     assert ran.err.count("\n") == 1

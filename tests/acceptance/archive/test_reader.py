@@ -54,7 +54,9 @@ async def test_an_archive_of_an_older_program_names_the_upgrade_and_of_a_newer_i
 
 
 def older(url: URL, folder: Path) -> URL:
-    """A copy of an archive's catalog with an older revision, and without a column and a table that are newer."""
+    """A copy of an archive's catalog with an older revision, and without a column and a table that
+    are newer.
+    """
     path = Path(shutil.copy(url.database or "", folder / "catalog"))
     copy = url.set(database=str(path))
     with lake(copy, "db archive", writes=True) as connection:

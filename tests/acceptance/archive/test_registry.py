@@ -16,7 +16,9 @@ from recorder.store.write.writer import Store
 def test_an_archive_is_attached_once_and_detached(database: URL, tmp_path: Path) -> None:
     first, second = database_url(tmp_path / "b.db"), database_url(tmp_path / "a.db")
     with Store(database) as store:
-        assert [register(store, each, 1 + number) for number, each in enumerate((first, second, first))] == [
+        assert [
+            register(store, each, 1 + number) for number, each in enumerate((first, second, first))
+        ] == [
             True,
             True,
             False,
@@ -31,11 +33,17 @@ def test_no_password_is_stored(database: URL) -> None:
     with Store(database) as store:
         register(store, archive, 1)
         assert not register(store, archive.set(password="other"), 2)
-        assert not register(store, database_url("postgresql://me@db.example/archive?password=other"), 2)
+        assert not register(
+            store, database_url("postgresql://me@db.example/archive?password=other"), 2
+        )
         [stored] = archives_of(database)
         assert (stored.password, database_name(stored)) == (None, database_name(archive))
         assert unregister(store, archive)
-        register(store, database_url("postgresql://me@db.example/archive?sslkey=/key&sslpassword=secret"), 3)
+        register(
+            store,
+            database_url("postgresql://me@db.example/archive?sslkey=/key&sslpassword=secret"),
+            3,
+        )
         [stored] = archives_of(database)
         assert stored.query == {"sslkey": "/key"}
 

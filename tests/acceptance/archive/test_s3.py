@@ -1,4 +1,6 @@
-"""An archive whose files are in S3: written, read back, purged, and never in a place that has other objects."""
+"""An archive whose files are in S3: written, read back, purged, and never in a place that has other
+objects.
+"""
 
 from __future__ import annotations
 
@@ -31,16 +33,24 @@ BUCKET = "recordings"
 def s3(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """A client of a server with an empty bucket, which the variables of AWS name."""
     boto3 = pytest.importorskip("boto3")
-    server = pytest.importorskip("moto.server").ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server = pytest.importorskip("moto.server").ThreadedMotoServer(
+        ip_address="127.0.0.1", port=0, verbose=False
+    )
     server.start()
     try:
         _, port = server.get_host_and_port()
-        values = {"ACCESS_KEY_ID": "a", "SECRET_ACCESS_KEY": "b", "REGION": "us-east-1", "DEFAULT_REGION": "us-east-1"}
+        values = {
+            "ACCESS_KEY_ID": "a",
+            "SECRET_ACCESS_KEY": "b",
+            "REGION": "us-east-1",
+            "DEFAULT_REGION": "us-east-1",
+        }
         for name, value in {**values, "ENDPOINT_URL": f"http://127.0.0.1:{port}"}.items():
             monkeypatch.setenv(f"AWS_{name}", value)
         monkeypatch.delenv("AWS_SESSION_TOKEN", raising=False)
         client = boto3.client("s3")
-        urlopen(Request(f"http://127.0.0.1:{port}/moto-api/reset", method="POST")).close()  # one state for a process
+        # one state for a process
+        urlopen(Request(f"http://127.0.0.1:{port}/moto-api/reset", method="POST")).close()
         client.create_bucket(Bucket=BUCKET)
         yield client
     finally:
@@ -68,12 +78,17 @@ def test_sessions_are_archived_and_purged(s3: Any, archive: URL, tmp_path: Path)
     gone, other = before
     full = objects(s3)
     purge_archive(archive, [gone], "a secret", START_NS)
-    assert stored(archive, before) == {gone: {name: [] for name in PACKED}, other: without_hashes(before[other])}
+    assert stored(archive, before) == {
+        gone: {name: [] for name in PACKED},
+        other: without_hashes(before[other]),
+    }
     # files that held both sessions are not there any more, only new ones
     assert not [key for key in full.keys() & objects(s3).keys() if "month=" in key]
 
 
-def test_a_place_with_other_objects_is_refused_each_time(s3: Any, archive: URL, tmp_path: Path) -> None:
+def test_a_place_with_other_objects_is_refused_each_time(
+    s3: Any, archive: URL, tmp_path: Path
+) -> None:
     """An archive deletes the files in its place that it does not know."""
     s3.put_object(Bucket=BUCKET, Key="mine/x.parquet", Body=b"mine")
     for _ in range(2):  # the first has left a catalog without tables
@@ -81,5 +96,10 @@ def test_a_place_with_other_objects_is_refused_each_time(s3: Any, archive: URL, 
             open_archive(archive, f"s3://{BUCKET}/mine")
     assert objects(s3) == {"mine/x.parquet": b"mine"}
     open_archive(database_url(f"ducklake:{tmp_path / 'outer.db'}"), f"s3://{BUCKET}/outer")
-    with pytest.raises(UsageError, match=f"is inside of s3://{BUCKET}/outer, which has the files of another archive"):
-        open_archive(database_url(f"ducklake:{tmp_path / 'inner.db'}"), f"s3://{BUCKET}/outer/inner")
+    with pytest.raises(
+        UsageError,
+        match=f"is inside of s3://{BUCKET}/outer, which has the files of another archive",
+    ):
+        open_archive(
+            database_url(f"ducklake:{tmp_path / 'inner.db'}"), f"s3://{BUCKET}/outer/inner"
+        )

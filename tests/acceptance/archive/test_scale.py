@@ -60,8 +60,15 @@ def test_200_sessions_are_archived_replayed_verified_and_purged(
     monkeypatch.setattr(growth, "EXCHANGES", EXCHANGES)
     with Store(database) as store:
         growth.load(store, range(SESSIONS), BEGAN_NS)
-    assert superuser.asked(database, "SELECT count(*) FROM events") == [(SESSIONS * EXCHANGES * growth.EVENTS,)]
-    ids = [row[0] for row in superuser.asked(database, "SELECT CAST(session_id AS TEXT) FROM sessions ORDER BY 1")]
+    assert superuser.asked(database, "SELECT count(*) FROM events") == [
+        (SESSIONS * EXCHANGES * growth.EVENTS,)
+    ]
+    ids = [
+        row[0]
+        for row in superuser.asked(
+            database, "SELECT CAST(session_id AS TEXT) FROM sessions ORDER BY 1"
+        )
+    ]
     looked_at = ids[::LOOKED_AT]  # a reader takes half a second for each; `verify` proves all
     before = asyncio.run(contents(database, looked_at))
     some = [ids[0], ids[-1]]
@@ -84,7 +91,9 @@ def test_200_sessions_are_archived_replayed_verified_and_purged(
     gone = ids[50:60]
     ran = run(database, "db", "purge", *gone, "--yes")
     assert ran.code == 0, ran.err
-    assert [tables_with(Path(archive.database or "").parent, each) for each in gone] == [{"tombstones"}] * 10
+    assert [tables_with(Path(archive.database or "").parent, each) for each in gone] == [
+        {"tombstones"}
+    ] * 10
     kept = [id for id in looked_at if id not in gone]
     assert asyncio.run(contents(archive, kept)) == {id: before[id] for id in kept}
     assert run(database, "verify", "--db", name).code == 0
@@ -98,14 +107,25 @@ def long_session(store: Store, size_bytes: int, which: int = 1) -> None:
         store.add_session(session)
     for number in range(size_bytes // (PIECES * 2**20)):
         exchange = make_exchange(session, which * 1_000 + number)
-        capture = Capture(exchange.session_id, exchange.exchange_id, by_name(exchange.api), 0, row_root(exchange))
+        capture = Capture(
+            exchange.session_id, exchange.exchange_id, by_name(exchange.api), 0, row_root(exchange)
+        )
         head = msgspec.structs.replace(traffic.request_head(number), target=exchange.target)
-        events = capture.request(head, b"{}", wire=b"{}") + capture.response(1, traffic.RESPONSE_HEAD)
+        events = capture.request(head, b"{}", wire=b"{}") + capture.response(
+            1, traffic.RESPONSE_HEAD
+        )
         for count in range(PIECES):
             for start in range(0, piece, piece // 64):
                 text = b64encode(os.urandom(piece // 64)).decode()
-                payload = {"type": "response.output_text.delta", "item_id": "m", "output_index": 0, "delta": text}
-                frame = f"event: response.output_text.delta\ndata: {json.dumps(payload)}\n\n".encode()
+                payload = {
+                    "type": "response.output_text.delta",
+                    "item_id": "m",
+                    "output_index": 0,
+                    "delta": text,
+                }
+                frame = (
+                    f"event: response.output_text.delta\ndata: {json.dumps(payload)}\n\n".encode()
+                )
                 events += capture.chunk(count * piece + start + 2, frame)
         with store.transaction():
             store.add_exchange(exchange)

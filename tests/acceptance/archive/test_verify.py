@@ -29,14 +29,21 @@ from recorder.store.queries.session_list import list_sessions
 
 def reports(url: URL | Path, *, projections: bool = True) -> tuple[list[str], list[SessionReport]]:
     with open_verifier(database_url(url), lambda _: "gone") as verifier:
-        found = [verifier.verify(id, lambda _: None, projections=projections) for id in verifier.session_ids()]
-        assert verifier.count() == sum(report.events for report in found) or any(report.findings for report in found)
+        found = [
+            verifier.verify(id, lambda _: None, projections=projections)
+            for id in verifier.session_ids()
+        ]
+        assert verifier.count() == sum(report.events for report in found) or any(
+            report.findings for report in found
+        )
         return verifier.whole_damage(), found
 
 
 @pytest.fixture
 def changed(demo_archive: URL, tmp_path: Path) -> Callable[[str], URL]:
-    """Return an archive after a statement: a copy of the catalog, and of the files where it names them."""
+    """Return an archive after a statement: a copy of the catalog, and of the files where it names
+    them.
+    """
     catalog = Path(demo_archive.database or "")
     for name in ("catalog", "data"):
         source = catalog.parent / name
@@ -58,12 +65,16 @@ def _move(url: URL, old: Path, new: Path) -> None:
         connection.execute(f"UPDATE ducklake_metadata SET value = '{new}/' WHERE value = '{old}/'")
 
 
-def test_an_archive_that_nobody_changed_is_as_recorded(demo_recording: Path, demo_archive: URL) -> None:
+def test_an_archive_that_nobody_changed_is_as_recorded(
+    demo_recording: Path, demo_archive: URL
+) -> None:
     damage, found = reports(demo_archive)
     of_log, expected = reports(demo_recording)
     assert damage == of_log == []
     assert [report.findings for report in found] == [[]]
-    assert [_roots(report.roots) for report in found] == [_roots(report.roots) for report in expected]
+    assert [_roots(report.roots) for report in found] == [
+        _roots(report.roots) for report in expected
+    ]
 
 
 def _roots(roots: Roots | None) -> Mark | None:
@@ -92,7 +103,8 @@ MORE_CHANGES = [
 
 
 @pytest.mark.parametrize(
-    ("sql", "check"), [*CHANGES, *(pytest.param(*change, marks=pytest.mark.slow) for change in MORE_CHANGES)]
+    ("sql", "check"),
+    [*CHANGES, *(pytest.param(*change, marks=pytest.mark.slow) for change in MORE_CHANGES)],
 )
 def test_a_change_is_found(
     changed: Callable[[str], URL], caplog: pytest.LogCaptureFixture, sql: str, check: str
@@ -119,7 +131,9 @@ def read(url: URL) -> None:
     asyncio.run(all_of_it())
 
 
-def test_a_changed_byte_of_a_file_is_found(changed: Callable[[str], URL], caplog: pytest.LogCaptureFixture) -> None:
+def test_a_changed_byte_of_a_file_is_found(
+    changed: Callable[[str], URL], caplog: pytest.LogCaptureFixture
+) -> None:
     url = changed("SELECT 1")
     [path] = (Path(url.database or "").parent / "data").glob("main/events/*/*.parquet")
     whole = path.read_bytes()

@@ -26,7 +26,9 @@ def test_a_view_gives_the_rows_of_the_log(demo_recording: Path, demo_archive: UR
             assert found.columns == expected.columns
             rows = [list(found.rows), list(expected.rows)]
             assert sorted(rows[0], key=repr) == sorted(rows[1], key=repr), view.name
-            assert {type(value) for row in rows[0] for value in row} == {type(v) for row in rows[1] for v in row}
+            assert {type(value) for row in rows[0] for value in row} == {
+                type(v) for row in rows[1] for v in row
+            }
 
 
 REFUSED = [

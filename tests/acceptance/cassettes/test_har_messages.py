@@ -13,7 +13,9 @@ from tests.support.provider.server import start
 from tests.support.websocket import create
 from tests.unit.cassettes.test_cassettes import imported, recordings
 
-browser = pytest.importorskip("tests.support.browser", reason="no playwright: pip install '.[browser]'")
+browser = pytest.importorskip(
+    "tests.support.browser", reason="no playwright: pip install '.[browser]'"
+)
 
 _ASK = """
 ([url, request]) => new Promise((resolve, reject) => {
@@ -37,12 +39,16 @@ async def test_a_browser_saves_a_turn_that_is_read(tmp_path: Path) -> None:
     async with await start(pace=0) as upstream, browser.launched() as chromium:
         context = await chromium.new_context(record_har_path=path)
         page = await context.new_page()
-        await page.goto(f"{upstream.base_url}/v1/models")  # of the same origin: others may not open it
+        # of the same origin: others may not open it
+        await page.goto(f"{upstream.base_url}/v1/models")
         url = f"{upstream.base_url.replace('http', 'ws', 1)}/v1/responses"
         completed = await page.evaluate(_ASK, [url, json.dumps(create("hi"))])
         await context.close()
     *_, connection, turn = recordings(imported(Har(io.BytesIO(path.read_bytes()))))
-    assert (connection.response and connection.response.status, connection.end and connection.end.undecoded) == (
+    assert (
+        connection.response and connection.response.status,
+        connection.end and connection.end.undecoded,
+    ) == (
         101,
         None,
     )

@@ -55,7 +55,9 @@ class Asked:
     """The admin port of a running recorder."""
 
     def __init__(self, serve: Serving) -> None:
-        found = re.search(r"^Metrics and health on http://127\.0\.0\.1:(\d+)$", serve.said, re.MULTILINE)
+        found = re.search(
+            r"^Metrics and health on http://127\.0\.0\.1:(\d+)$", serve.said, re.MULTILINE
+        )
         assert found, serve.said
         self.port = int(found[1])
 
@@ -66,7 +68,9 @@ class Asked:
         response = await ask(self.port, get("/healthz"))
         return int(response.status[:3]), json.loads(response.body)
 
-    async def until(self, condition: Callable[[dict[str, float]], bool], within_s: float = 30.0) -> dict[str, float]:
+    async def until(
+        self, condition: Callable[[dict[str, float]], bool], within_s: float = 30.0
+    ) -> dict[str, float]:
         """The metrics, as soon as they are like this."""
         async with asyncio.timeout(within_s):
             while True:
@@ -86,7 +90,9 @@ class Asked:
 
 @contextlib.contextmanager
 def recorder_at(folder: Path, base: str) -> Iterator[tuple[Serving, Asked]]:
-    with serving(folder / "recorder.db", "--admin-port", "0", *everywhere(base), program=PROGRAM) as serve:
+    with serving(
+        folder / "recorder.db", "--admin-port", "0", *everywhere(base), program=PROGRAM
+    ) as serve:
         yield serve, Asked(serve)
 
 
@@ -118,7 +124,9 @@ async def admin(health: HealthSnapshot = WELL) -> AsyncIterator[int]:
 async def test_only_programs_on_this_machine_are_answered() -> None:
     async with admin() as port:
         for host, headers in product(OUR_HOSTS + OTHER_HOSTS, OF_PROGRAMS + OF_PAGES):
-            response = await ask(port, b"\r\n".join([b"GET /metrics HTTP/1.1", b"Host: " + host, *headers, b"", b""]))
+            response = await ask(
+                port, b"\r\n".join([b"GET /metrics HTTP/1.1", b"Host: " + host, *headers, b"", b""])
+            )
             may_ask = host in OUR_HOSTS and headers in OF_PROGRAMS
             assert response.status[:3] == (b"200" if may_ask else b"403"), (host, headers)
             assert (b"recorder_" in response.body) == may_ask
@@ -137,15 +145,27 @@ async def test_a_request_names_its_host_once() -> None:
 async def test_two_pages_are_there_and_only_to_be_read() -> None:
     async with admin() as port:
         for method in ("POST", "PUT", "PATCH", "DELETE", "OPTIONS", "CONNECT", "TRACE"):
-            assert (await ask(port, get("/metrics", method=method))).status[:3] in (b"405", b"400"), method
-        for target in ("/", "/v1/models", "/metrics/", "/_recorder/healthz", "//healthz", "http://h/x"):
+            assert (await ask(port, get("/metrics", method=method))).status[:3] in (
+                b"405",
+                b"400",
+            ), method
+        for target in (
+            "/",
+            "/v1/models",
+            "/metrics/",
+            "/_recorder/healthz",
+            "//healthz",
+            "http://h/x",
+        ):
             assert (await ask(port, get(target))).status[:3] == b"404", target
 
 
 @on_uvloop
 async def test_head_is_get_without_a_body() -> None:
     async with admin() as port:
-        asked, told = [await ask(port, get("/healthz", method=method)) for method in ("HEAD", "GET")]
+        asked, told = [
+            await ask(port, get("/healthz", method=method)) for method in ("HEAD", "GET")
+        ]
         assert (asked.status, asked.headers, asked.body) == (told.status, told.headers, b"")
 
 
@@ -154,7 +174,9 @@ async def test_who_is_unwell_says_why() -> None:
     async with admin(HealthSnapshot(journal_is_full=True)) as port:
         response = await ask(port, get("/healthz"))
         assert response.status[:3] == b"503"
-        assert len(json.loads(response.body)["reasons"]) == 2, "no ingester, and a journal at its bound"
+        assert len(json.loads(response.body)["reasons"]) == 2, (
+            "no ingester, and a journal at its bound"
+        )
 
 
 @on_uvloop
@@ -169,9 +191,15 @@ async def test_a_taken_port_names_the_option_that_chooses_another() -> None:
 
 
 @on_uvloop
-async def test_the_figures_follow_what_passes_and_no_scrape_reaches_the_upstream(tmp_path: Path) -> None:
+async def test_the_figures_follow_what_passes_and_no_scrape_reaches_the_upstream(
+    tmp_path: Path,
+) -> None:
     go_on = asyncio.Event()
-    script: list[Action] = [Send(STREAM_HEAD + chunked(CHUNK)), Wait(go_on), Send(chunked(CHUNK) + LAST_CHUNK)]
+    script: list[Action] = [
+        Send(STREAM_HEAD + chunked(CHUNK)),
+        Wait(go_on),
+        Send(chunked(CHUNK) + LAST_CHUNK),
+    ]
     async with ScriptedUpstream(script) as upstream:
         with recorder_at(tmp_path, upstream.base) as (serve, admin):
             async with (
@@ -186,18 +214,27 @@ async def test_the_figures_follow_what_passes_and_no_scrape_reaches_the_upstream
                 await admin.until(lambda now: now['recorder_streams_open{upstream="openai"}'] == 1)
                 go_on.set()
                 await stays.read_until(LAST_CHUNK)
-            found = await admin.until(lambda now: now["recorder_response_bytes_total"] == 3 * BYTES_OF_ONE)
-            outcomes = {key: value for key, value in found.items() if key.startswith("recorder_exchanges_total")}
+            found = await admin.until(
+                lambda now: now["recorder_response_bytes_total"] == 3 * BYTES_OF_ONE
+            )
+            outcomes = {
+                key: value
+                for key, value in found.items()
+                if key.startswith("recorder_exchanges_total")
+            }
             assert outcomes == {
                 'recorder_exchanges_total{upstream="openai",outcome="eof"}': 1,
                 'recorder_exchanges_total{upstream="openai",outcome="client_disconnect"}': 1,
             }
             assert found["recorder_response_chunks_total"] == 3
-            assert found["recorder_gap_chunks_total"] == found["recorder_database_errors_total"] == 0
+            assert (
+                found["recorder_gap_chunks_total"] == found["recorder_database_errors_total"] == 0
+            )
             assert (found["recorder_ingester_up"], found["recorder_journal_full"]) == (1, 0)
             assert found['recorder_process_resident_memory_bytes{process="recorder"}'] > 2**24
             assert found['recorder_process_open_fds{process="ingester"}'] > 3
-            assert await admin.until_health(200) == {"status": "ok"}  # a busy machine may hold the ingester up
+            # a busy machine may hold the ingester up
+            assert await admin.until_health(200) == {"status": "ok"}
             assert len(upstream.requests) == 2
 
 
@@ -218,12 +255,17 @@ async def test_a_journal_that_was_deleted_is_said(tmp_path: Path) -> None:
         shutil.rmtree(f"{serve.db}.journal")
         await admin.until_health(503, "they are put back, 0 bytes are lost")
         found = await admin.metrics()
-        assert (found["recorder_journal_restored_total"], found["recorder_journal_lost_bytes_total"]) == (1, 0)
+        assert (
+            found["recorder_journal_restored_total"],
+            found["recorder_journal_lost_bytes_total"],
+        ) == (1, 0)
 
 
 @pytest.mark.slow
 @on_uvloop
-async def test_a_locked_database_is_said_after_a_while_and_so_is_its_release(tmp_path: Path) -> None:
+async def test_a_locked_database_is_said_after_a_while_and_so_is_its_release(
+    tmp_path: Path,
+) -> None:
     script = [Send(STREAM_HEAD + chunked(CHUNK) + LAST_CHUNK)]
     async with ScriptedUpstream(script) as upstream:
         with recorder_at(tmp_path, upstream.base) as (serve, admin):
@@ -259,7 +301,8 @@ async def test_a_stopped_ingester_is_named(tmp_path: Path) -> None:
     assert f"process {ingester}) is stopped" in told["reasons"][0]
 
 
-IS_READY = b"Z\0\0\0\5I"  # how a server ends its answer to a login, and to each question outside of a transaction
+# how a server ends its answer to a login, and to each question outside of a transaction
+IS_READY = b"Z\0\0\0\5I"
 
 
 def socket_of(database: URL) -> str:
@@ -267,9 +310,11 @@ def socket_of(database: URL) -> str:
 
 
 class DeafRelay:
-    """A way to a server on which nothing comes through while it does not hear, and nothing is closed.
+    """A way to a server on which nothing comes through while it does not hear, and nothing is
+    closed.
 
-    `answers` says after how many answers it stops to hear, `lose` has it never hear again who is connected now.
+    `answers` says after how many answers it stops to hear, `lose` has it never hear again who is
+    connected now.
     """
 
     def __init__(self, path: str, answers: int = 2**31) -> None:
@@ -295,7 +340,9 @@ class DeafRelay:
             self._tasks.append(task)
         server_reader, server_writer = await asyncio.open_unix_connection(self._path)
         try:
-            await asyncio.gather(self._pass_on(reader, server_writer), self._pass_on(server_reader, writer))
+            await asyncio.gather(
+                self._pass_on(reader, server_writer), self._pass_on(server_reader, writer)
+            )
         except OSError:
             pass
         finally:
@@ -328,7 +375,9 @@ class DeafRelay:
 
 
 @contextlib.asynccontextmanager
-async def recorder_by(relay: DeafRelay, database: URL, folder: Path, base: str) -> AsyncIterator[tuple[Serving, Asked]]:
+async def recorder_by(
+    relay: DeafRelay, database: URL, folder: Path, base: str
+) -> AsyncIterator[tuple[Serving, Asked]]:
     """A recorder whose database is behind a relay of this event loop."""
     options = ("--admin-port", "0", "--db", conninfo(relay.to(database)), *everywhere(base))
     with contextlib.ExitStack() as stack:
@@ -343,7 +392,10 @@ async def test_a_server_that_hangs_is_said_and_keeps_nobody(
     tmp_path: Path, postgres_database: URL, returns: bool
 ) -> None:
     async with DeafRelay(socket_of(postgres_database)) as relay:
-        async with recorder_by(relay, postgres_database, tmp_path, "http://127.0.0.1:9") as (serve, admin):
+        async with recorder_by(relay, postgres_database, tmp_path, "http://127.0.0.1:9") as (
+            serve,
+            admin,
+        ):
             await admin.until_health(200, within_s=60)
             relay.hears.clear()
             await admin.until_health(503, "has not answered for", 60)
@@ -361,7 +413,10 @@ async def test_a_recorder_starts_although_the_server_hangs(
     tmp_path: Path, postgres_database: URL, answers: int
 ) -> None:
     async with DeafRelay(socket_of(postgres_database), answers) as relay:
-        async with recorder_by(relay, postgres_database, tmp_path, "http://127.0.0.1:9") as (serve, admin):
+        async with recorder_by(relay, postgres_database, tmp_path, "http://127.0.0.1:9") as (
+            serve,
+            admin,
+        ):
             await admin.until_health(503, within_s=60)
             relay.lose()
             await admin.until_health(200, within_s=60)
@@ -371,7 +426,9 @@ async def test_a_recorder_starts_although_the_server_hangs(
 
 
 @on_uvloop
-async def test_a_start_ends_by_a_signal_while_the_server_hangs(tmp_path: Path, postgres_database: URL) -> None:
+async def test_a_start_ends_by_a_signal_while_the_server_hangs(
+    tmp_path: Path, postgres_database: URL
+) -> None:
     async with DeafRelay(socket_of(postgres_database), 1) as relay:
         command = [*PROGRAM, "serve", "--port", "0", "--db", conninfo(relay.to(postgres_database))]
         process = await asyncio.create_subprocess_exec(*command, env=environment(tmp_path))
@@ -393,7 +450,10 @@ async def test_an_ingester_gives_a_server_up_that_says_nothing(
     tmp_path: Path, postgres_database: URL, is_told: bool
 ) -> None:
     script = [Send(STREAM_HEAD + chunked(CHUNK) + LAST_CHUNK)]
-    async with DeafRelay(socket_of(postgres_database)) as relay, ScriptedUpstream(script) as upstream:
+    async with (
+        DeafRelay(socket_of(postgres_database)) as relay,
+        ScriptedUpstream(script) as upstream,
+    ):
         async with recorder_by(relay, postgres_database, tmp_path, upstream.base) as (serve, admin):
             await ask(serve.port, get("/v1/responses"))
             await admin.until(lambda now: now["recorder_response_chunks_total"] == 1, 60)

@@ -27,14 +27,23 @@ def database(tmp_path: Path) -> URL:
 def test_what_is_old_is_archived_and_what_is_not_is_not(database: URL, tmp_path: Path) -> None:
     recorded(database, tmp_path / "journals", "a", "b")
     ids = [session_id(database, name) for name in "ab"]
-    [(events, size_bytes)] = superuser.asked(database, "SELECT count(*), sum(length(raw)) FROM events")
+    [(events, size_bytes)] = superuser.asked(
+        database, "SELECT count(*), sum(length(raw)) FROM events"
+    )
     archive = f"ducklake:{tmp_path / 'lake.db'}"
     ran = run(database, "db", "archive", "--older-than", "1d", "--to", archive, "--json")
     assert (ran.code, json.loads(ran.out)) == (0, [])
     assert "There is nothing to archive." in ran.err
-    ran = run(database, "db", "archive", "--older-than", "0s", "--to", archive, "--dry-run", "--json")
+    ran = run(
+        database, "db", "archive", "--older-than", "0s", "--to", archive, "--dry-run", "--json"
+    )
     [row] = json.loads(ran.out)
-    assert (row["sessions"], row["events"], row["log_bytes"], row["archive_bytes"]) == (2, events, size_bytes, 0)
+    assert (row["sessions"], row["events"], row["log_bytes"], row["archive_bytes"]) == (
+        2,
+        events,
+        size_bytes,
+        0,
+    )
     assert not (tmp_path / "lake.db").exists()
     ran = run(database, "db", "archive", "--older-than", "0s", "--to", archive)
     assert ran.code == 0, ran.err
@@ -48,10 +57,13 @@ def test_what_is_old_is_archived_and_what_is_not_is_not(database: URL, tmp_path:
     assert [bool(found[id]["events"]) for id in ids] == [False, True]
 
 
-def test_a_purge_in_the_log_is_one_in_the_archive_that_has_the_session_already(database: URL, tmp_path: Path) -> None:
+def test_a_purge_in_the_log_is_one_in_the_archive_that_has_the_session_already(
+    database: URL, tmp_path: Path
+) -> None:
     """An archiver was interrupted: the session is in both."""
     recorded(database, tmp_path / "journals", "a", "b")
-    first, second = sorted("ab", key=lambda name: session_id(database, name))  # both began in one millisecond
+    # both began in one millisecond
+    first, second = sorted("ab", key=lambda name: session_id(database, name))
     ids = [session_id(database, name) for name in (first, second)]
     folder = tmp_path / "archive"
     archive = database_url(f"ducklake:{folder / 'catalog.db'}")
@@ -62,14 +74,19 @@ def test_a_purge_in_the_log_is_one_in_the_archive_that_has_the_session_already(d
     assert f"1 session purged in ducklake:{folder}" in ran.err
     assert files_with(folder, first) == []
     assert tables_with(folder, ids[0]) == {"tombstones"}
-    ran = run(database, "db", "archive", "--older-than", "0s", "--to", f"ducklake:{folder / 'catalog.db'}")
+    ran = run(
+        database, "db", "archive", "--older-than", "0s", "--to", f"ducklake:{folder / 'catalog.db'}"
+    )
     assert ran.code == 0, ran.err
     assert [bool(rows["events"]) for rows in stored(archive, ids).values()] == [False, True]
     # an archive that is away is named, and the same command searches it later
     (folder / "catalog.db").rename(tmp_path / "away.db")
     ran = run(database, "db", "purge", ids[0], "--yes")
     assert ran.code == 1
-    assert f"An archive may have a copy of what was purged: run `recorder db purge {ids[0]}` again" in ran.err
+    assert (
+        f"An archive may have a copy of what was purged: run `recorder db purge {ids[0]}` again"
+        in ran.err
+    )
     (tmp_path / "away.db").rename(folder / "catalog.db")
     assert run(database, "db", "purge", ids[0], "--yes").code == 0
 
@@ -78,7 +95,9 @@ def test_a_finding_is_named_and_the_exit_code_is_1(database: URL, tmp_path: Path
     recorded(database, tmp_path / "journals", "a")
     superuser.free(database)
     superuser.asked(database, "UPDATE events SET raw = ? WHERE pos = 7", b"x")
-    ran = run(database, "db", "archive", "--older-than", "0s", "--to", f"ducklake:{tmp_path / 'lake.db'}")
+    ran = run(
+        database, "db", "archive", "--older-than", "0s", "--to", f"ducklake:{tmp_path / 'lake.db'}"
+    )
     assert ran.code == 1
     assert f"bad     {session_id(database, 'a')}" in ran.out.decode()
     assert "with findings stayed in" in ran.err

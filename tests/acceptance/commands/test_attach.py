@@ -1,4 +1,6 @@
-"""Commands on a log whose older sessions are in an archive: they answer what they answer on one log with everything."""
+"""Commands on a log whose older sessions are in an archive: they answer what they answer on one log
+with everything.
+"""
 
 from __future__ import annotations
 
@@ -77,7 +79,9 @@ def test_sql_is_about_both(divided: Divided) -> None:
         "select session_id, exchange_id, pos, kind, raw from events where session_id > :after order by 1, 2, 3",
         "select session_id, exchange_id, model, cost_usd from costs where session_id > :after order by 1, 2",
     ):
-        assert len(same(divided, "query", sql, "-p", "after", "00", "--jsonl").splitlines()) > 1, sql
+        assert len(same(divided, "query", sql, "-p", "after", "00", "--jsonl").splitlines()) > 1, (
+            sql
+        )
 
 
 def test_sql_over_both_only_reads(divided: Divided, tmp_path: Path) -> None:
@@ -87,7 +91,9 @@ def test_sql_over_both_only_reads(divided: Divided, tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_without_the_extra_the_log_is_read_alone(divided: Divided, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_extra_the_log_is_read_alone(
+    divided: Divided, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(sys.modules, "duckdb", None)
     sentence = str(missing_extra("", "archive"))
     ran = run(divided.log, "sessions", "--json")
@@ -128,7 +134,10 @@ def test_an_archive_is_detached_listed_and_attached_again(copied: Divided) -> No
     assert ran.code == 3
     assert "was archived on" in ran.err
     assert "`recorder db archive --attach`" in ran.err
-    states = {each["session_id"]: each["state"] for each in json.loads(run(copied.log, "verify", "--json").out)}
+    states = {
+        each["session_id"]: each["state"]
+        for each in json.loads(run(copied.log, "verify", "--json").out)
+    }
     assert states[gone] == "archived"
     assert attach(copied.log, "detach", name).code == 2
     assert attach(copied.log, "attach", name).code == 0
@@ -140,19 +149,26 @@ def test_an_archive_is_detached_listed_and_attached_again(copied: Divided) -> No
 def test_what_is_no_archive_is_not_attached(copied: Divided, tmp_path: Path) -> None:
     assert attach(copied.log, "attach", f"ducklake:{tmp_path / 'none.db'}").code == 3
     assert attach(copied.log, "attach", copied.log).code == 2
-    ran = run(copied.log, "db", "archive", "--attach", copied.log, "--db", database_name(copied.archive))
+    ran = run(
+        copied.log, "db", "archive", "--attach", copied.log, "--db", database_name(copied.archive)
+    )
     assert ran.code == 2
     assert "is an archive itself" in ran.err
     assert archives_of(database_url(copied.log)) == [copied.archive]
 
 
-def test_an_archive_that_is_away_is_a_finding_and_no_obstacle(copied: Divided, tmp_path: Path) -> None:
+def test_an_archive_that_is_away_is_a_finding_and_no_obstacle(
+    copied: Divided, tmp_path: Path
+) -> None:
     away = database_url(f"ducklake:{tmp_path / 'away.db'}")
     with Store(copied.log) as store:
         unregister(store, copied.archive)
         register(store, away, 1)
     here = session_ids(copied.log)
-    for arguments in (["sessions", "--json"], ["query", "select session_id from sessions", "--json"]):
+    for arguments in (
+        ["sessions", "--json"],
+        ["query", "select session_id from sessions", "--json"],
+    ):
         ran = run(copied.log, *arguments)
         assert sorted(each["session_id"] for each in json.loads(ran.out)) == here
         assert ran.err.count("is left out") == 1
@@ -168,12 +184,17 @@ def test_an_archive_that_is_away_is_a_finding_and_no_obstacle(copied: Divided, t
     assert message.startswith("There is no archive")
 
 
-def test_an_archived_session_that_no_archive_has_is_a_finding(copied: Divided, tmp_path: Path) -> None:
+def test_an_archived_session_that_no_archive_has_is_a_finding(
+    copied: Divided, tmp_path: Path
+) -> None:
     gone = session_ids(copied.log)[0]
     archive_to(copied.log, copied.archive, gone)
     ran = run(copied.log, "verify")
     assert ran.code == 4
-    assert ran.out.decode() == f"bad     {gone}: it was archived, and no archive that is attached has it\n"
+    assert (
+        ran.out.decode()
+        == f"bad     {gone}: it was archived, and no archive that is attached has it\n"
+    )
 
 
 def test_a_log_on_a_server_has_archives_too(divided: Divided, postgres_database: URL) -> None:

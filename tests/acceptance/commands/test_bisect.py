@@ -1,4 +1,6 @@
-"""`recorder bisect`: whether the planted step is named, what is asked for that, and where no step is named."""
+"""`recorder bisect`: whether the planted step is named, what is asked for that, and where no step
+is named.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,14 @@ import pytest
 from tests.integration.commands.test_schema import problems
 from tests.support.empty_log import empty
 from tests.support.event_loop import beside
-from tests.support.planted_answers import APIS, KINDS, Case, PlantedServer, case_of, planted_upstream
+from tests.support.planted_answers import (
+    APIS,
+    KINDS,
+    Case,
+    PlantedServer,
+    case_of,
+    planted_upstream,
+)
 from tests.support.server import Ran, run_parent
 
 HUNDRED_S = 3600  # of twenty cases, on a machine that has other things to do
@@ -43,9 +52,13 @@ class Recorded(NamedTuple):
         return f"grep -qx '{self.case.expected()}'"
 
     def bisect(self, *options: object, says: str | None = None) -> Ran:
-        """Bisect with the check that all answers are right; the agent `says` something more at its end."""
+        """Bisect with the check that all answers are right; the agent `says` something more at its
+        end.
+        """
         words = self.case.words() if says is None else self.case.words(says)
-        return run_parent(self.db, "bisect", "parent", "--check", self.check, self.option, *options, "--", *words)
+        return run_parent(
+            self.db, "bisect", "parent", "--check", self.check, self.option, *options, "--", *words
+        )
 
     def found(self, says: str | None = None) -> dict[str, Any]:
         """What `--json` says."""
@@ -58,7 +71,9 @@ def record(server: PlantedServer, folder: Path, case: Case) -> Recorded:
     recorded = Recorded(empty(folder / f"{case.name}.db"), case, server)
     server.planted = case.planted
     try:
-        ran = run_parent(recorded.db, "run", "--session", "parent", recorded.option, "--", *case.words())
+        ran = run_parent(
+            recorded.db, "run", "--session", "parent", recorded.option, "--", *case.words()
+        )
     finally:
         server.planted = None
     assert ran.code == 0, ran.err
@@ -66,7 +81,9 @@ def record(server: PlantedServer, folder: Path, case: Case) -> Recorded:
 
 
 def misses(server: PlantedServer, folder: Path, seeds: range) -> list[tuple[Case, dict[str, Any]]]:
-    """The cases of these seeds in which another step than the planted one is named, or none, or after too many runs."""
+    """The cases of these seeds in which another step than the planted one is named, or none, or
+    after too many runs.
+    """
     wrong = []
     for seed in seeds:
         case = case_of(seed)
@@ -86,14 +103,18 @@ def test_the_planted_step_is_named(upstream: PlantedServer, tmp_path: Path, seed
 @pytest.mark.slow
 @pytest.mark.timeout(HUNDRED_S)
 @pytest.mark.parametrize("kind", range(len(KINDS)), ids=KINDS)
-def test_of_a_hundred_planted_steps_all_are_named(upstream: PlantedServer, tmp_path: Path, kind: int) -> None:
+def test_of_a_hundred_planted_steps_all_are_named(
+    upstream: PlantedServer, tmp_path: Path, kind: int
+) -> None:
     assert misses(upstream, tmp_path, range(kind, 100, len(KINDS))) == []
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(HUNDRED_S)
 @pytest.mark.parametrize("first", range(100, 120, 5))
-def test_no_step_is_named_where_none_is_wrong(upstream: PlantedServer, tmp_path: Path, first: int) -> None:
+def test_no_step_is_named_where_none_is_wrong(
+    upstream: PlantedServer, tmp_path: Path, first: int
+) -> None:
     verdicts = []
     for seed in range(first, first + 5):
         recorded = record(upstream, tmp_path, case_of(seed, is_planted=False))
@@ -129,12 +150,19 @@ def test_a_step_is_named_with_its_question_and_its_answer(parent: Recorded) -> N
     ran = parent.bisect()
     assert ran.code == 0, ran.err
     *_, named, question, answer = ran.text.splitlines()
-    assert named.startswith("step 3: CMD fails with the recorded answer to turn 3 (exchange 3 of session parent)")
+    assert named.startswith(
+        "step 3: CMD fails with the recorded answer to turn 3 (exchange 3 of session parent)"
+    )
     assert (question, answer) == ("  asked: priced: step 2", "  answered: <7777>")
-    assert "parent has 6 turns: 5 runs at most, and 18 live turns of m if PROGRAM asks what it asked before" in ran.err
+    assert (
+        "parent has 6 turns: 5 runs at most, and 18 live turns of m if PROGRAM asks what it asked before"
+        in ran.err
+    )
     assert "about $1.98, if the answers are as long as before." in ran.err
     live = len(parent.server.requests) - asked
-    assert f"{live} live turns, ${live * TURN_USD:.2f}." in ran.err, "what is said at the end is what was asked"
+    assert f"{live} live turns, ${live * TURN_USD:.2f}." in ran.err, (
+        "what is said at the end is what was asked"
+    )
     for name in ("parent-bisect-6", "parent-bisect-0"):
         shown = json.loads(run_parent(parent.db, "show", name, "--json").out)
         assert shown["session"]["forked_from"]["name"] == "parent"
@@ -196,7 +224,11 @@ def test_a_check_has_what_was_printed_and_the_session_and_the_exit_code(parent: 
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        (("parent", "--check", "false"), 2, "Which program? The log does not keep the command that was recorded"),
+        (
+            ("parent", "--check", "false"),
+            2,
+            "Which program? The log does not keep the command that was recorded",
+        ),
         (("parent", "--", "true"), 2, "Missing option '--check'"),
         (("nobody", "--check", "false", "--", "true"), 3, "nobody"),
         (("parent", "--check", "false", "--", "true"), 3, "PROGRAM sent no request here"),
@@ -205,13 +237,31 @@ def test_a_check_has_what_was_printed_and_the_session_and_the_exit_code(parent: 
             1,
             "The check cannot be run (exit code 127)",
         ),
-        (("parent", "--check", "false", "--", "no-such-program"), 127, "no-such-program is not on the PATH"),
-        (("parent", "--check", "false", "--passes", 6, "--", "true"), 2, "--passes 6 leaves no turn to search"),
-        (("parent", "--check", "false", "--model", " ", "--", "true"), 2, "--model needs the name of a model"),
-        (("parent", "--check", "false", "--limit", 1, "--model", "new", "--", "true"), 2, "--limit needs the price"),
+        (
+            ("parent", "--check", "false", "--", "no-such-program"),
+            127,
+            "no-such-program is not on the PATH",
+        ),
+        (
+            ("parent", "--check", "false", "--passes", 6, "--", "true"),
+            2,
+            "--passes 6 leaves no turn to search",
+        ),
+        (
+            ("parent", "--check", "false", "--model", " ", "--", "true"),
+            2,
+            "--model needs the name of a model",
+        ),
+        (
+            ("parent", "--check", "false", "--limit", 1, "--model", "new", "--", "true"),
+            2,
+            "--limit needs the price",
+        ),
     ],
 )
-def test_wrong_use_is_one_sentence(parent: Recorded, words: tuple[object, ...], code: int, said: str) -> None:
+def test_wrong_use_is_one_sentence(
+    parent: Recorded, words: tuple[object, ...], code: int, said: str
+) -> None:
     ran = run_parent(parent.db, "bisect", *words)
     assert (ran.code, "Traceback" in ran.err) == (code, False), ran.err
     assert said in ran.err
@@ -219,6 +269,11 @@ def test_wrong_use_is_one_sentence(parent: Recorded, words: tuple[object, ...], 
 
 def test_another_program_is_told_from_a_wrong_answer(parent: Recorded) -> None:
     other = parent.case._replace(name="other")
-    ran = run_parent(parent.db, "bisect", "parent", "--check", "false", parent.option, "--", *other.words())
+    ran = run_parent(
+        parent.db, "bisect", "parent", "--check", "false", parent.option, "--", *other.words()
+    )
     assert ran.code == 1
-    assert "PROGRAM asked for none of the recorded turns: is it the command that was recorded?" in ran.err
+    assert (
+        "PROGRAM asked for none of the recorded turns: is it the command that was recorded?"
+        in ran.err
+    )

@@ -1,4 +1,6 @@
-"""`recorder.commands.terminal.options`: who reads a log that is behind waits a moment, and hears what is missing."""
+"""`recorder.commands.terminal.options`: who reads a log that is behind waits a moment, and hears
+what is missing.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,16 @@ from tests.integration.ingest.test_ingester import COMPLETED, Exchange, never
 from tests.support.postgres import conninfo
 from tests.support.scripts import Action, Chunk, End, ReadAll, Upstream, body_of
 from tests.support.scripts import ask as ask_for
-from tests.support.server import PROGRAM, Serving, environment, everywhere, halt, run, serving, wait_until
+from tests.support.server import (
+    PROGRAM,
+    Serving,
+    environment,
+    everywhere,
+    halt,
+    run,
+    serving,
+    wait_until,
+)
 
 SCRIPT: list[Action] = [Chunk(COMPLETED), End()]
 LONG = ("--wait", "60")  # a machine may be as busy as it likes
@@ -70,7 +81,9 @@ async def begun(command: Sequence[str], env: Mapping[str, str]) -> asyncio.subpr
     return process
 
 
-async def test_what_was_recorded_before_is_waited_for_and_else_it_is_said(tmp_path: Path, upstream: Upstream) -> None:
+async def test_what_was_recorded_before_is_waited_for_and_else_it_is_said(
+    tmp_path: Path, upstream: Upstream
+) -> None:
     path = tmp_path / "recorder.db"
     with serving(path, *everywhere(upstream.base), program=PROGRAM) as serve:
         ingester = await recorded_behind(serve, "one")
@@ -89,7 +102,9 @@ async def test_what_was_recorded_before_is_waited_for_and_else_it_is_said(tmp_pa
         assert err == b""
 
 
-async def test_what_a_killed_recorder_left_is_said_with_what_to_do(tmp_path: Path, upstream: Upstream) -> None:
+async def test_what_a_killed_recorder_left_is_said_with_what_to_do(
+    tmp_path: Path, upstream: Upstream
+) -> None:
     path = tmp_path / "recorder.db"
     with serving(path, *everywhere(upstream.base), program=PROGRAM) as serve:
         await recorded_behind(serve, "one")
@@ -108,7 +123,9 @@ async def test_what_a_killed_recorder_left_is_said_with_what_to_do(tmp_path: Pat
     assert found.err == ""
 
 
-async def test_who_asks_at_once_gets_what_passed_just_before(tmp_path: Path, upstream: Upstream) -> None:
+async def test_who_asks_at_once_gets_what_passed_just_before(
+    tmp_path: Path, upstream: Upstream
+) -> None:
     """As a script does it, again and again."""
     path = tmp_path / "recorder.db"
     with serving(path, *everywhere(upstream.base), program=PROGRAM) as serve:
@@ -118,7 +135,9 @@ async def test_who_asks_at_once_gets_what_passed_just_before(tmp_path: Path, ups
             assert found.code == 0, found.err
 
 
-async def test_an_ingester_that_is_waited_for_goes_before_others(tmp_path: Path, upstream: Upstream) -> None:
+async def test_an_ingester_that_is_waited_for_goes_before_others(
+    tmp_path: Path, upstream: Upstream
+) -> None:
     """And is nice again: else every chunk of the recorder would wait for it."""
     path = tmp_path / "recorder.db"
     with serving(path, *everywhere(upstream.base), program=PROGRAM) as serve:
@@ -148,7 +167,9 @@ def test_an_ingester_that_is_far_behind_is_less_nice_until_it_has_caught_up(tmp_
     environment = {**os.environ, VARIABLE: str(path)}
     with closing(sqlite3.connect(path, isolation_level=None)) as holder:
         holder.execute("BEGIN IMMEDIATE")
-        with subprocess.Popen(command, stdin=subprocess.PIPE, env=environment, start_new_session=True) as ingester:
+        with subprocess.Popen(
+            command, stdin=subprocess.PIPE, env=environment, start_new_session=True
+        ) as ingester:
             try:
                 wait_until(lambda: niceness.group(ingester.pid) == niceness.FAR_NICENESS, 50)
                 holder.execute("ROLLBACK")
@@ -175,7 +196,11 @@ async def test_a_log_on_a_server_has_its_journals_here(
     journal.close()
     os.utime(journal.directory / "lock", (1, 1))
     left = await asyncio.to_thread(ran)
-    assert (left.returncode, b"db recover" in left.stderr, NOTHING.encode() in left.stderr) == (3, True, False)
+    assert (left.returncode, b"db recover" in left.stderr, NOTHING.encode() in left.stderr) == (
+        3,
+        True,
+        False,
+    )
     with claimed(journal.directory), Store(postgres_database) as store:
         waits = await begun([*command, *LONG], env)
         Ingester(store, journal.directory, never).drain()

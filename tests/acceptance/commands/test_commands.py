@@ -24,7 +24,9 @@ def test_a_long_session_is_written_as_it_is_read(tmp_path: Path, format: str) ->
     made = Recorded(tmp_path / "recorder.db")
     made.session("long", [b'data: {"n":%d}\n\n' % number for number in range(3_000)])
     command = [*PROGRAM, "events", "long", "--db", str(made.path)]
-    with subprocess.Popen([*command, *(["--json"] if format == "json" else [])], stdout=subprocess.PIPE) as process:
+    with subprocess.Popen(
+        [*command, *(["--json"] if format == "json" else [])], stdout=subprocess.PIPE
+    ) as process:
         assert process.stdout is not None
         first = os.read(process.stdout.fileno(), 1_000_000)
         whole = first + process.stdout.read()
@@ -32,7 +34,9 @@ def test_a_long_session_is_written_as_it_is_read(tmp_path: Path, format: str) ->
     rows = json.loads(whole) if format == "json" else whole.decode().splitlines()[1:]
     assert len(rows) == 3_000 + 5
     if format == "table":
-        assert [row.rpartition("  ")[2] for row in rows[3:-2]] == [f'{{"n":{number}}}' for number in range(3_000)]
+        assert [row.rpartition("  ")[2] for row in rows[3:-2]] == [
+            f'{{"n":{number}}}' for number in range(3_000)
+        ]
 
 
 INTERRUPTED = """
@@ -52,15 +56,20 @@ main()
 @pytest.mark.parametrize("name", ["click", "recorder.commands.sessions", "rich.cells"])
 def test_an_interrupt_while_the_program_is_loaded_is_quiet(name: str) -> None:
     program = INTERRUPTED.format(name=name)
-    done = subprocess.run([sys.executable, "-c", program, "sessions"], capture_output=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", program, "sessions"], capture_output=True, timeout=60
+    )
     assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"")
 
 
 def test_an_interrupted_demo_does_not_look_like_an_upstream_fault(tmp_path: Path) -> None:
     command = [*PROGRAM, "demo", "--db", str(tmp_path / "demo.db")]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    ) as process:
         assert process.stderr is not None
-        next(line for line in process.stderr if "POST /v1/responses" in line)  # the second one streams now
+        # the second one streams now
+        next(line for line in process.stderr if "POST /v1/responses" in line)
         process.send_signal(signal.SIGINT)
         said = process.stderr.read()
     assert (process.returncode, "Traceback" in said) == (130, False), said
@@ -91,5 +100,7 @@ def test_the_address_of_ipv6_has_brackets(host: str, tmp_path: Path) -> None:
 
 
 def test_the_launcher_is_the_command() -> None:
-    done = subprocess.run([sys.executable, ROOT / "cli.py", "--version"], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, ROOT / "cli.py", "--version"], capture_output=True, text=True, check=True
+    )
     assert done.stdout.startswith("recorder, version")

@@ -50,7 +50,9 @@ complete_words recorder sessions --prob
 
 
 def test_bash_completes_names_of_sessions_verbs_and_options(db: Path) -> None:
-    done = subprocess.run(["bash", "--norc", "-c", IN_BASH], env=variables(db), capture_output=True, timeout=60)
+    done = subprocess.run(
+        ["bash", "--norc", "-c", IN_BASH], env=variables(db), capture_output=True, timeout=60
+    )
     assert done.stderr == b""
     assert done.stdout.decode().splitlines() == [
         "complete -o nosort -F _recorder_completion recorder",
@@ -62,15 +64,21 @@ def test_bash_completes_names_of_sessions_verbs_and_options(db: Path) -> None:
 
 
 IN_FISH = (
-    "_RECORDER_COMPLETE=fish_source recorder | source; complete -C 'recorder show w'; complete -C 'recorder db pur'"
+    "_RECORDER_COMPLETE=fish_source recorder | source; complete -C 'recorder show w'; "
+    "complete -C 'recorder db pur'"
 )
 
 
 @pytest.mark.skipif(shutil.which("fish") is None, reason="there is no fish here")
 def test_fish_completes_names_of_sessions(db: Path) -> None:
-    done = subprocess.run(["fish", "--no-config", "-c", IN_FISH], env=variables(db), capture_output=True, timeout=60)
+    done = subprocess.run(
+        ["fish", "--no-config", "-c", IN_FISH], env=variables(db), capture_output=True, timeout=60
+    )
     assert done.stderr == b""
-    assert [line.partition("\t")[0] for line in done.stdout.decode().splitlines()] == ["weather", "purge"]
+    assert [line.partition("\t")[0] for line in done.stdout.decode().splitlines()] == [
+        "weather",
+        "purge",
+    ]
 
 
 @pytest.mark.skipif(shutil.which("zsh") is None, reason="there is no zsh here")
@@ -79,7 +87,12 @@ def test_zsh_completes_names_of_sessions(db: Path) -> None:
     script = 'autoload -Uz compinit; compinit -D -u; eval "$(_RECORDER_COMPLETE=zsh_source recorder)"; echo is ready\n'
     terminal, end = pty.openpty()
     shell = subprocess.Popen(
-        ["zsh", "-f", "-i", "-V"], env=variables(db), stdin=end, stdout=end, stderr=end, start_new_session=True
+        ["zsh", "-f", "-i", "-V"],
+        env=variables(db),
+        stdin=end,
+        stdout=end,
+        stderr=end,
+        start_new_session=True,
     )
     try:
         os.close(end)

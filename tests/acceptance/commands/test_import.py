@@ -23,14 +23,19 @@ def db(tmp_path: Path) -> Path:
 
 @contextmanager
 def stuck_import(db: Path, data: bytes) -> Iterator[subprocess.Popen[bytes]]:
-    """An import whose journal holds some of `data` already, and whose database is locked by somebody else."""
+    """An import whose journal holds some of `data` already, and whose database is locked by
+    somebody else.
+    """
     journal = Path(f"{db}.journal")
     command = [*PROGRAM, "import", "-", "--db", str(db)]
     pipe = subprocess.PIPE
-    process = subprocess.Popen(command, stdin=pipe, stderr=pipe, env=environment(db.parent), start_new_session=True)
+    process = subprocess.Popen(
+        command, stdin=pipe, stderr=pipe, env=environment(db.parent), start_new_session=True
+    )
     try:
         assert process.stdin is not None
-        process.stdin.write(data)  # more than a pipe holds: the import has begun when all of it is taken
+        # more than a pipe holds: the import has begun when all of it is taken
+        process.stdin.write(data)
         process.stdin.flush()
         with write_lock(db, 10):
             process.stdin.close()
@@ -82,7 +87,9 @@ def test_a_terminal_sees_how_far_one_file_is(db: Path, tmp_path: Path) -> None:
     with open(terminal, "rb", buffering=0) as screen:
         variables = {**environment(tmp_path), "TERM": "xterm"}
         command = [*PROGRAM, "import", str(path), "--db", str(db)]
-        with subprocess.Popen(command, stderr=end, stdout=subprocess.DEVNULL, env=variables) as process:
+        with subprocess.Popen(
+            command, stderr=end, stdout=subprocess.DEVNULL, env=variables
+        ) as process:
             os.close(end)
             shown = bytearray()
             with suppress(OSError):  # EIO, when nobody has the other end any more

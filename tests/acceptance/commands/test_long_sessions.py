@@ -25,17 +25,22 @@ COMMANDS = {
     "diff": ["diff", "{}-a", "{}-b"],
 }
 BYTES = {"events": 500, "lint": 900, "export": 800, "diff": 1_500}
-"""Bytes of memory that an event may add, pages of a constant size included: it adds 300, 480, 420 and 800 (`diff` has
-two sides). Held as objects, events added 2,350 to `lint`, 1,490 to `export` and 3,620 to `diff`."""
+"""Bytes of memory that an event may add, pages of a constant size included: it adds 300, 480, 420
+and 800 (`diff` has two sides). Held as objects, events added 2,350 to `lint`, 1,490 to `export` and
+3,620 to `diff`."""
 
 
 BYTES_DISTINCT = 1_800
-"""Bytes that an event may add to `diff` if it differs from all others: it adds 960, as objects it added 5,980."""
+"""Bytes that an event may add to `diff` if it differs from all others: it adds 960, as objects it
+added 5,980.
+"""
 
 
 def _session(store: Store, name: str, changed: int, exchanges: int, events: int) -> None:
     number = len(name) * 100 + changed
-    session = Session(make_id(number, START_NS), START_NS, f"{name}-{'ab'[changed]}", "path", "{}", "live")
+    session = Session(
+        make_id(number, START_NS), START_NS, f"{name}-{'ab'[changed]}", "path", "{}", "live"
+    )
     words = random.Random(1).choices(WORDS, k=events - 12)
     words[::1_000] = [f"side{changed} "] * len(words[::1_000])
     frames = response(*message(*words))
@@ -53,12 +58,16 @@ def _session(store: Store, name: str, changed: int, exchanges: int, events: int)
 
 
 def _with_probability(frame: bytes, n: int) -> bytes:
-    token = b', "logprobs": [{"token": "t", "logprob": -0.%d, "top_logprobs": []}]}\n\n' % (n * 7_919)
+    token = b', "logprobs": [{"token": "t", "logprob": -0.%d, "top_logprobs": []}]}\n\n' % (
+        n * 7_919
+    )
     return frame.replace(b"}\n\n", token) if b"output_text.delta" in frame else frame
 
 
 def _log(path: Path, **shapes: tuple[int, int]) -> Path:
-    """A log with two sessions of each name, of that many exchanges of that many events, which differ in some words."""
+    """A log with two sessions of each name, of that many exchanges of that many events, which
+    differ in some words.
+    """
     with Store(path) as store, store.transaction():
         for name, (exchanges, events) in shapes.items():
             for changed in (0, 1):
@@ -68,7 +77,11 @@ def _log(path: Path, **shapes: tuple[int, int]) -> Path:
 
 @pytest.fixture(scope="module")
 def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    shapes = {f"{kind}{name}": (1, size) for kind in ("", "distinct-") for name, size in (("few", FEW), ("many", MANY))}
+    shapes = {
+        f"{kind}{name}": (1, size)
+        for kind in ("", "distinct-")
+        for name, size in (("few", FEW), ("many", MANY))
+    }
     return _log(tmp_path_factory.mktemp("long") / "log.db", **shapes)
 
 

@@ -56,9 +56,13 @@ class Agent:
         self.client, self.tools, self._loop = client, tools, loop
 
     def ask(self, name: str, /, **arguments: Any) -> AgentAnswer:
-        called = asyncio.run_coroutine_threadsafe(self.client.call_tool(name, arguments), self._loop)
+        called = asyncio.run_coroutine_threadsafe(
+            self.client.call_tool(name, arguments), self._loop
+        )
         result = called.result(CALL_S)
-        return AgentAnswer(bool(result.is_error), [each.text for each in result.content if each.type == "text"])
+        return AgentAnswer(
+            bool(result.is_error), [each.text for each in result.content if each.type == "text"]
+        )
 
 
 @contextmanager
@@ -76,7 +80,9 @@ def connected_agent(db: Path, *options: str) -> Iterator[Agent]:
         )
         try:
             async with Client(stdio_client(server)) as client:
-                ready.append(Agent(client, asyncio.get_running_loop(), (await client.list_tools()).tools))
+                ready.append(
+                    Agent(client, asyncio.get_running_loop(), (await client.list_tools()).tools)
+                )
                 is_ready.set()
                 await asyncio.to_thread(is_over.wait)
         finally:
@@ -98,7 +104,9 @@ def db(demo_recording: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = Path(copy(demo_recording, folder / "recorder.db"))
     made = Recorded(path)
     made.session("faulty", FRAMES, FRAMES[:3])
-    made.session("long", [b'data: {"n":%d,"text":"%s"}\n\n' % (number, b"x" * 40) for number in range(120)])
+    made.session(
+        "long", [b'data: {"n":%d,"text":"%s"}\n\n' % (number, b"x" * 40) for number in range(120)]
+    )
     made.session("many", *[FRAMES] * 30)
     made.session("wide", [b'data: {"text":"%s"}\n\n' % (b"x" * 9_000)])
     record(path, gap=False)
@@ -113,9 +121,17 @@ def agent(db: Path) -> Iterator[Agent]:
 
 SAME: list[tuple[str, dict[str, Any], list[str]]] = [
     ("sessions", {"limit": 3}, ["sessions", "--limit", "3"]),
-    ("sessions", {"query": "weather", "since": "2020-01-01"}, ["sessions", "-q", "weather", "--since", "2020-01-01"]),
+    (
+        "sessions",
+        {"query": "weather", "since": "2020-01-01"},
+        ["sessions", "-q", "weather", "--since", "2020-01-01"],
+    ),
     ("show", {"session": "faulty"}, ["show", "faulty"]),
-    ("show", {"session": "faulty", "exchange": 1, "at": "50%"}, ["show", "faulty", "1", "--at", "50%"]),
+    (
+        "show",
+        {"session": "faulty", "exchange": 1, "at": "50%"},
+        ["show", "faulty", "1", "--at", "50%"],
+    ),
     ("show", {"session": "faulty", "request": True}, ["show", "faulty", "--request"]),
     ("events", {"session": "faulty"}, ["events", "faulty"]),
     (
@@ -124,14 +140,28 @@ SAME: list[tuple[str, dict[str, Any], list[str]]] = [
         ["events", "faulty", "--exchange", "2", "--limit", "4"],
     ),
     ("query", {"sql": "select * from usage_by_model"}, ["query", "select * from usage_by_model"]),
-    ("query", {"sql": "select :a AS a", "params": {"a": "7"}}, ["query", "select :a AS a", "-p", "a", "7"]),
+    (
+        "query",
+        {"sql": "select :a AS a", "params": {"a": "7"}},
+        ["query", "select :a AS a", "-p", "a", "7"],
+    ),
     ("lint", {"session": "faulty", "profile": "codex"}, ["lint", "faulty", "--profile", "codex"]),
-    ("diff", {"a": "faulty:1", "b": "faulty:2", "differences": 1000}, ["diff", "faulty:1", "faulty:2"]),
-    ("diff", {"a": "faulty", "b": "faulty", "only": ["bytes"]}, ["diff", "faulty", "faulty", "--only", "bytes"]),
+    (
+        "diff",
+        {"a": "faulty:1", "b": "faulty:2", "differences": 1000},
+        ["diff", "faulty:1", "faulty:2"],
+    ),
+    (
+        "diff",
+        {"a": "faulty", "b": "faulty", "only": ["bytes"]},
+        ["diff", "faulty", "faulty", "--only", "bytes"],
+    ),
 ]
 
 
-@pytest.mark.parametrize(("tool", "arguments", "command"), SAME, ids=[" ".join(each[2]) for each in SAME])
+@pytest.mark.parametrize(
+    ("tool", "arguments", "command"), SAME, ids=[" ".join(each[2]) for each in SAME]
+)
 def test_a_tool_gives_what_its_command_gives(
     agent: Agent, db: Path, tool: str, arguments: dict[str, Any], command: list[str]
 ) -> None:
@@ -141,14 +171,23 @@ def test_a_tool_gives_what_its_command_gives(
 
 def test_the_views_are_those_of_the_list(agent: Agent, db: Path) -> None:
     listed = json.loads(run(db, "query", "--list", "--json").out)
-    assert agent.ask("query", view="latency").rows == [each for each in listed if each["view"] == "latency"]
+    assert agent.ask("query", view="latency").rows == [
+        each for each in listed if each["view"] == "latency"
+    ]
     some = agent.ask("query")
     assert some.rows == listed[: len(some.rows)]
     assert all(each["view"] in some.remarks for each in listed[len(some.rows) :])
 
 
 def test_there_are_six_tools_that_only_read(agent: Agent) -> None:
-    assert [tool.name for tool in agent.tools] == ["sessions", "show", "events", "query", "lint", "diff"]
+    assert [tool.name for tool in agent.tools] == [
+        "sessions",
+        "show",
+        "events",
+        "query",
+        "lint",
+        "diff",
+    ]
     for tool in agent.tools:
         assert tool.description
         assert tool.annotations is not None
@@ -159,7 +198,9 @@ def test_every_argument_is_described_to_the_model(agent: Agent) -> None:
     for tool in agent.tools:
         Draft202012Validator.check_schema(tool.input_schema)
         assert tool.input_schema["additionalProperties"] is False
-        assert all(each["description"] for each in tool.input_schema["properties"].values()), tool.name
+        assert all(each["description"] for each in tool.input_schema["properties"].values()), (
+            tool.name
+        )
 
 
 def test_the_model_is_told_that_recorded_text_is_data(agent: Agent) -> None:
@@ -171,7 +212,11 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("show", {"session": "latest", "exchange": 99}, "has no exchange 99"),
     ("show", {"sesion": "latest"}, "unknown field `sesion`. There are: session, exchange"),
     ("show", {"session": "faulty", "at": "soon"}, "'soon' is not a moment of a session"),
-    ("show", {"session": "faulty", "at": "1s", "request": True}, "A request does not change with time"),
+    (
+        "show",
+        {"session": "faulty", "at": "1s", "request": True},
+        "A request does not change with time",
+    ),
     ("events", {"session": "faulty", "after_pos": 3}, "give exchange, too"),
     ("events", {"session": "faulty", "limit": 0}, "Expected `int` >= 1 - at `$.limit`"),
     ("sessions", {"since": "yesterday"}, "'yesterday' is not a time"),
@@ -184,7 +229,9 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("tool", "arguments", "sentence"), REFUSED, ids=[f"{each[0]}-{each[2]}" for each in REFUSED])
+@pytest.mark.parametrize(
+    ("tool", "arguments", "sentence"), REFUSED, ids=[f"{each[0]}-{each[2]}" for each in REFUSED]
+)
 def test_a_refusal_is_an_error_of_the_tool_with_our_sentence(
     agent: Agent, tool: str, arguments: dict[str, Any], sentence: str
 ) -> None:
@@ -198,7 +245,10 @@ def test_a_name_cannot_choose_a_file(agent: Agent, db: Path) -> None:
     path = db.parent / "body.sse"
     path.write_bytes(b"".join(FRAMES))
     assert run(db, "lint", path).out
-    for answer in (agent.ask("lint", session=str(path)), agent.ask("diff", a=str(path), b="faulty")):
+    for answer in (
+        agent.ask("lint", session=str(path)),
+        agent.ask("diff", a=str(path), b="faulty"),
+    ):
         assert answer.is_error
         assert "There is no session" in answer.texts[0]
 
@@ -207,14 +257,18 @@ def size(answer: AgentAnswer) -> int:
     return len(answer.texts[0])
 
 
-def test_what_follows_in_a_session_is_asked_for_with_the_arguments_that_are_named(agent: Agent, db: Path) -> None:
+def test_what_follows_in_a_session_is_asked_for_with_the_arguments_that_are_named(
+    agent: Agent, db: Path
+) -> None:
     whole = {"session": "long", "max_text": 20_000}
     first = agent.ask("events", **whole, limit=1000)
     assert size(first) <= MAX_ANSWER
     last = first.rows[-1]["pos"]
     assert f"exchange=1, after_pos={last}" in first.remarks
     found = first.rows
-    while "after_pos=" in (answer := agent.ask("events", **whole, exchange=1, after_pos=last)).remarks:
+    while (
+        "after_pos=" in (answer := agent.ask("events", **whole, exchange=1, after_pos=last)).remarks
+    ):
         found += answer.rows
         last = found[-1]["pos"]
     assert found + answer.rows == json.loads(run(db, "events", "long", "--json").out)
@@ -229,7 +283,9 @@ def test_sessions_that_do_not_fit_follow_a_place(agent: Agent, db: Path) -> None
         if "after=" not in answer.remarks:
             break
         more = {"after": answer.remarks.partition("after='")[2].partition("'")[0]}
-    assert [each["name"] for each in found] == [each["name"] for each in json.loads(run(db, "sessions", "--json").out)]
+    assert [each["name"] for each in found] == [
+        each["name"] for each in json.loads(run(db, "sessions", "--json").out)
+    ]
 
 
 @pytest.mark.parametrize(
@@ -240,7 +296,13 @@ def test_sessions_that_do_not_fit_follow_a_place(agent: Agent, db: Path) -> None
     ],
 )
 def test_pages_put_together_are_the_whole(
-    agent: Agent, db: Path, tool: str, arguments: dict[str, Any], member: str, place: str, command: list[str]
+    agent: Agent,
+    db: Path,
+    tool: str,
+    arguments: dict[str, Any],
+    member: str,
+    place: str,
+    command: list[str],
 ) -> None:
     found: list[Any] = []
     more, pages = True, 0
@@ -256,7 +318,10 @@ def test_pages_put_together_are_the_whole(
 def test_a_long_text_is_cut_and_counted(agent: Agent) -> None:
     [frame] = [row for row in agent.ask("events", session="wide").rows if row["kind"] == "frame"]
     assert frame["raw"].endswith("… (8,019 more characters)")
-    assert "1 text cut, 8,019 characters left out: max_text gives more" in agent.ask("events", session="wide").remarks
+    assert (
+        "1 text cut, 8,019 characters left out: max_text gives more"
+        in agent.ask("events", session="wide").remarks
+    )
     whole = agent.ask("events", session="wide", max_text=20_000)
     assert "x" * 9_000 in whole.texts[0]
     assert whole.remarks == ""
@@ -274,7 +339,11 @@ def test_findings_that_were_skipped_are_those_that_came_before(agent: Agent) -> 
 
 
 JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text() | st.text(alphabet="\x00\x9b\u202e\U000e0041é", min_size=50),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.text()
+    | st.text(alphabet="\x00\x9b\u202e\U000e0041é", min_size=50),
     lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
     max_leaves=40,
 )
@@ -303,13 +372,19 @@ def test_an_answer_has_nothing_that_a_terminal_obeys(agent: Agent) -> None:
         "refused": agent.ask("query", sql=HOSTILE),
         "not found": agent.ask("show", session=HOSTILE),
     }
-    assert {name for name, answer in answers.items() if CONTROLS & set("".join(answer.texts))} == set()
+    assert {
+        name for name, answer in answers.items() if CONTROLS & set("".join(answer.texts))
+    } == set()
     assert "\x9b" in answers["show"].rows["session"]["name"], "it is there, escaped"
 
 
 def test_a_question_changes_nothing(db: Path, agent: Agent) -> None:
     def digests() -> dict[str, str]:
-        files = (each for each in db.parent.iterdir() if each.is_file() and not each.name.endswith("-shm"))
+        files = (
+            each
+            for each in db.parent.iterdir()
+            if each.is_file() and not each.name.endswith("-shm")
+        )
         return {each.name: hashlib.sha256(each.read_bytes()).hexdigest() for each in files}
 
     before = digests()
@@ -334,11 +409,18 @@ def test_a_statement_is_stopped_when_the_client_leaves(db: Path) -> None:
     lines = [
         {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": opening},
         {"jsonrpc": "2.0", "method": "notifications/initialized"},
-        {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "query", "arguments": {"sql": ENDLESS}}},
+        {
+            "jsonrpc": "2.0",
+            "id": 2,
+            "method": "tools/call",
+            "params": {"name": "query", "arguments": {"sql": ENDLESS}},
+        },
     ]
     command = [sys.executable, "-m", "recorder", "mcp", "--db", str(db)]
     pipe = subprocess.PIPE
-    with subprocess.Popen(command, env=environment(db.parent), stdin=pipe, stdout=pipe, stderr=pipe) as server:
+    with subprocess.Popen(
+        command, env=environment(db.parent), stdin=pipe, stdout=pipe, stderr=pipe
+    ) as server:
         assert server.stdin is not None
         assert server.stdout is not None
         server.stdin.write(b"".join(json.dumps(line).encode() + b"\n" for line in lines))
@@ -349,7 +431,9 @@ def test_a_statement_is_stopped_when_the_client_leaves(db: Path) -> None:
         assert server.wait(QUERY_S / 2) == 0
 
 
-def test_without_the_package_the_sentence_names_the_extra(db: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_package_the_sentence_names_the_extra(
+    db: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(sys.modules, "mcp.server.lowlevel", None)
     monkeypatch.delitem(sys.modules, "recorder.commands.agents.server", raising=False)
     ran = run(db, "mcp")

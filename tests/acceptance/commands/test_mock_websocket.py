@@ -1,4 +1,6 @@
-"""What was recorded over WebSocket through `recorder serve` is answered again, over either transport."""
+"""What was recorded over WebSocket through `recorder serve` is answered again, over either
+transport.
+"""
 
 from __future__ import annotations
 
@@ -30,11 +32,16 @@ async def conversation(base: str) -> list[list[str]]:
     answers: list[list[str]] = []
     more: dict[str, Any] = {}
     async with asyncio.timeout(ENDED_S):
-        async with websockets.connect(f"{base.replace('http', 'ws', 1)}/v1/responses", proxy=None) as client:
+        async with websockets.connect(
+            f"{base.replace('http', 'ws', 1)}/v1/responses", proxy=None
+        ) as client:
             for turn in TURNS:
                 await client.send(json.dumps({"type": "response.create", **turn, **more}))
                 answers.append([])
-                while not answers[-1] or json.loads(answers[-1][-1])["type"] not in ("response.completed", "error"):
+                while not answers[-1] or json.loads(answers[-1][-1])["type"] not in (
+                    "response.completed",
+                    "error",
+                ):
                     answers[-1].append(str(await client.recv()))
                 if "response" not in (last := json.loads(answers[-1][-1])):
                     return answers
@@ -93,7 +100,9 @@ def test_a_command_is_answered_over_websocket(recorded: Recorded) -> None:
     ask += "with connect(base + '/responses', proxy=None) as client:\n"
     ask += f"    client.send({json.dumps({'type': 'response.create', **TURNS[0]})!r})\n"
     ask += "    print(client.recv())"
-    done = run_parent(db, "run", "--replay", "talk", "--speed", "max", "--", sys.executable, "-c", ask)
+    done = run_parent(
+        db, "run", "--replay", "talk", "--speed", "max", "--", sys.executable, "-c", ask
+    )
     assert (done.code, done.out.decode().strip()) == (0, came[0][0]), done.err
 
 
@@ -110,5 +119,9 @@ def test_what_a_mock_has_no_recording_of_is_named(recorded: Recorded) -> None:
 def test_exports_have_each_message(recorded: Recorded, format: str) -> None:
     db, came = recorded
     out = run(db, "export", "talk", "--format", format).out.decode()
-    lines = [line.removeprefix("data: ") for line in out.splitlines() if not line.startswith("event: ") and line]
+    lines = [
+        line.removeprefix("data: ")
+        for line in out.splitlines()
+        if not line.startswith("event: ") and line
+    ]
     assert lines == [payload for messages in came for payload in messages]

@@ -25,7 +25,10 @@ print(urllib.request.urlopen(asked).status)
 @asynccontextmanager
 async def company(login: str | None = None) -> AsyncIterator[ForwardProxy]:
     """The demo, which only a proxy knows how to reach."""
-    async with await start(pace=0) as demo, ForwardProxy({"api.corp.test": demo.port}, login=login) as proxy:
+    async with (
+        await start(pace=0) as demo,
+        ForwardProxy({"api.corp.test": demo.port}, login=login) as proxy,
+    ):
         yield proxy
 
 
@@ -34,7 +37,14 @@ def test_a_command_is_recorded_by_a_proxy_whose_password_is_kept_nowhere(tmp_pat
         url = proxy.url.replace("//", "//me:s3cr3t-password@")
         options = ["--upstream", "openai=http://api.corp.test"]
         ran = run_parent(
-            tmp_path / "x.db", "run", *options, "--", sys.executable, "-c", ASK, RECORDER_RUN_UPSTREAM_PROXY=url
+            tmp_path / "x.db",
+            "run",
+            *options,
+            "--",
+            sys.executable,
+            "-c",
+            ASK,
+            RECORDER_RUN_UPSTREAM_PROXY=url,
         )
     assert (ran.code, ran.out) == (0, b"200\n"), ran.err
     assert proxy.tunnels == ["api.corp.test:80"]
@@ -52,5 +62,7 @@ def test_a_mock_forwards_by_a_proxy_of_its_settings(tmp_path: Path) -> None:
         )
         options = ("--otherwise", "forward", "--cassette", str(cassette))
         with running(tmp_path / "x.db", "mock", *options, program=PROGRAM) as mock:
-            assert httpx.get(f"{mock.base}/v1/models", trust_env=False, timeout=60).status_code == 200
+            assert (
+                httpx.get(f"{mock.base}/v1/models", trust_env=False, timeout=60).status_code == 200
+            )
     assert proxy.tunnels == ["api.corp.test:80"]

@@ -52,7 +52,9 @@ def following(
 ) -> Iterator[Following]:
     command = [*PROGRAM, "export", "--to", receiver.url, *options, "--db", str(path)]
     with (tmp_path / "said").open("wb") as said:
-        process = subprocess.Popen(command, env=environment(tmp_path), stdout=said, stderr=said, start_new_session=True)
+        process = subprocess.Popen(
+            command, env=environment(tmp_path), stdout=said, stderr=said, start_new_session=True
+        )
     try:
         yield Following(process, tmp_path / "said")
     finally:
@@ -95,7 +97,9 @@ def test_a_collector_that_goes_away_and_comes_back_misses_nothing(
         wait_until(lambda: receiver.metrics)  # so it has the answer to the spans
         receiver.close()
         began_s = (time.time_ns() - START_NS) / 1e9
-        log.session("while it is away", began_s).exchange(response(*call("roll", "{}"), id="resp_2"), asking("Roll"))
+        log.session("while it is away", began_s).exchange(
+            response(*call("roll", "{}"), id="resp_2"), asking("Roll")
+        )
         wait_until(lambda: "takes nothing now" in pushing.said)
         receiver.listen()
         arrives(receiver, 2)
@@ -103,16 +107,27 @@ def test_a_collector_that_goes_away_and_comes_back_misses_nothing(
         pushing.process.send_signal(signal.SIGINT)
         assert pushing.process.wait(60) == 130
     assert set(receiver.span_ids.values()) == {1}
-    assert run(log.path, "export", "--to", receiver.url, "--no-metrics").err.startswith("Nothing new")
+    assert run(log.path, "export", "--to", receiver.url, "--no-metrics").err.startswith(
+        "Nothing new"
+    )
 
 
 @pytest.mark.parametrize(
     ("options", "by", "code"),
-    [(("--follow",), signal.SIGINT, 130), (("--follow",), signal.SIGTERM, 0), ((), signal.SIGTERM, 143)],
+    [
+        (("--follow",), signal.SIGINT, 130),
+        (("--follow",), signal.SIGTERM, 0),
+        ((), signal.SIGTERM, 143),
+    ],
     ids=["Ctrl-C", "a supervisor", "a supervisor of one push"],
 )
 def test_an_interruption_loses_nothing_that_the_collector_takes(
-    log: Conversations, receiver: Receiver, tmp_path: Path, options: tuple[str, ...], by: signal.Signals, code: int
+    log: Conversations,
+    receiver: Receiver,
+    tmp_path: Path,
+    options: tuple[str, ...],
+    by: signal.Signals,
+    code: int,
 ) -> None:
     interrupted: list[Callable[[], object]] = []
 

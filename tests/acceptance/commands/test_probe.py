@@ -41,9 +41,14 @@ def _nests(depth: int) -> Planted:
 
     def planted(request: DemoRequest, ask: Ask) -> DemoReply:
         deep = b"[" * depth + b"]" * depth
-        data = b'{"type":"response.created","sequence_number":1,"error":%b,"response":%b}' % (deep, deep)
+        data = b'{"type":"response.created","sequence_number":1,"error":%b,"response":%b}' % (
+            deep,
+            deep,
+        )
         stream = b"data: %b\n\ndata: %b\n\n" % (deep, data)
-        is_stream = b'"stream":true' in request.body.replace(b" ", b"") or "alt=sse" in request.target
+        is_stream = (
+            b'"stream":true' in request.body.replace(b" ", b"") or "alt=sse" in request.target
+        )
         if is_stream:
             return whole(stream, (("content-type", "text/event-stream"),))
         return whole(deep if b"tools" in request.body else data, JSON_HEADERS)
@@ -81,18 +86,36 @@ def _rows(ran: Ran) -> list[dict[str, Any]]:
 
 def test_a_good_gateway_passes_and_all_of_it_is_in_the_log(base: str, tmp_path: Path) -> None:
     db, junit = tmp_path / "recorder.db", tmp_path / "probe.xml"
-    options = ("--only", "text", "--only", "wrong-key", "--key-env", "GATEWAY_KEY", "--junit", junit, "--json")
+    options = (
+        "--only",
+        "text",
+        "--only",
+        "wrong-key",
+        "--key-env",
+        "GATEWAY_KEY",
+        "--junit",
+        junit,
+        "--json",
+    )
     ran = _probe(db, f"{base}/{CLEAN}", "--api", "openai-chat", *options)
     rows = _rows(ran)
     assert (ran.code, [(row["case"], row["mode"], row["state"]) for row in rows]) == (
         0,
-        [(case, mode, "passed") for case in ("text", "wrong-key") for mode in ("streamed", "plain")],
+        [
+            (case, mode, "passed")
+            for case in ("text", "wrong-key")
+            for mode in ("streamed", "plain")
+        ],
     )
     suite = ElementTree.parse(junit).getroot()
     assert (suite.get("tests"), suite.get("failures"), suite.get("skipped")) == ("4", "0", "0")
     recorded = run(db, "sessions", "--json")
-    assert [(each["name"], each["exchanges"]) for each in json.loads(recorded.out)] == [(rows[0]["session"], 4)]
-    assert not [path for path in tmp_path.rglob("*") if path.is_file() and KEY.encode() in path.read_bytes()]
+    assert [(each["name"], each["exchanges"]) for each in json.loads(recorded.out)] == [
+        (rows[0]["session"], 4)
+    ]
+    assert not [
+        path for path in tmp_path.rglob("*") if path.is_file() and KEY.encode() in path.read_bytes()
+    ]
     assert KEY not in ran.err + ran.out.decode()
 
 
@@ -108,13 +131,24 @@ def test_a_fault_is_named_with_the_client_that_it_breaks(base: str, tmp_path: Pa
     failure = ElementTree.parse(junit).getroot().find("testcase/failure")
     assert failure is not None
     assert "PR090" in (failure.text or "")
-    ran = _probe(tmp_path / "recorder.db", f"{base}/open", "--api", "anthropic", *options, "--ignore", "PR090")
+    ran = _probe(
+        tmp_path / "recorder.db",
+        f"{base}/open",
+        "--api",
+        "anthropic",
+        *options,
+        "--ignore",
+        "PR090",
+    )
     assert (ran.code, b"PR090" in ran.out) == (0, False)
 
 
 def test_what_is_optional_may_be_refused_but_not_fail(base: str, tmp_path: Path) -> None:
     options = ("--api", "openai-chat", "--only", "choices", "--json")
-    refused, failed = (_probe(tmp_path / "recorder.db", f"{base}/{name}", *options) for name in ("no-choices", "fails"))
+    refused, failed = (
+        _probe(tmp_path / "recorder.db", f"{base}/{name}", *options)
+        for name in ("no-choices", "fails")
+    )
     assert (refused.code, {row["state"] for row in _rows(refused)}) == (0, {"unsupported"})
     assert _rows(refused)[0]["remark"] == "status 400: Bad Request"
     assert (failed.code, {row["state"] for row in _rows(failed)}) == (4, {"faulty"})
@@ -125,12 +159,16 @@ def test_no_terminal_obeys_what_a_gateway_says(base: str, tmp_path: Path) -> Non
     ran = _probe(tmp_path / "recorder.db", f"{base}/hostile", "--api", "openai-chat", *options)
     text = ran.out.decode()
     assert (ran.code, "\\x1b]52;c;aGk=\\x07" in text) == (4, True)
-    assert not {*HOSTILE} & {*text, *ran.err, *(tmp_path / "probe.xml").read_text()} - {*"]52;c;aGk=31mreversed"}
+    assert not {*HOSTILE} & {*text, *ran.err, *(tmp_path / "probe.xml").read_text()} - {
+        *"]52;c;aGk=31mreversed"
+    }
 
 
 @pytest.mark.parametrize("api", ["openai-responses", "anthropic"])
 @pytest.mark.parametrize("depth", [300, 985, 2_000])
-def test_json_that_nests_too_deep_is_a_fault(base: str, tmp_path: Path, api: str, depth: int) -> None:
+def test_json_that_nests_too_deep_is_a_fault(
+    base: str, tmp_path: Path, api: str, depth: int
+) -> None:
     ran = _probe(tmp_path / "recorder.db", f"{base}/deep-{depth}", "--api", api, "--json")
     assert ran.code == 4, ran.err
     assert "Traceback" not in ran.err
@@ -139,7 +177,9 @@ def test_json_that_nests_too_deep_is_a_fault(base: str, tmp_path: Path, api: str
 
 def test_a_gateway_that_is_not_there_is_one_sentence(tmp_path: Path) -> None:
     junit = tmp_path / "probe.xml"
-    ran = _probe(tmp_path / "recorder.db", MISSING, "--api", "gemini", "--only", "text", "--junit", junit)
+    ran = _probe(
+        tmp_path / "recorder.db", MISSING, "--api", "gemini", "--only", "text", "--junit", junit
+    )
     assert (ran.code, ran.out) == (1, b"")
     error = ElementTree.parse(junit).getroot().find("testcase/error")
     assert error is not None
@@ -159,7 +199,15 @@ def test_a_gateway_is_reached_as_the_settings_of_the_network_say(
 
 
 def test_a_dry_run_sends_and_writes_nothing(tmp_path: Path) -> None:
-    ran = _probe(tmp_path / "recorder.db", MISSING, "--api", "openai-responses", "--dry-run", "--only", "resume")
+    ran = _probe(
+        tmp_path / "recorder.db",
+        MISSING,
+        "--api",
+        "openai-responses",
+        "--dry-run",
+        "--only",
+        "resume",
+    )
     first, *_ = ran.out.decode().splitlines()
     assert ran.code == 0
     assert first == (
@@ -171,10 +219,16 @@ def test_a_dry_run_sends_and_writes_nothing(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ((MISSING, "--api", "gemini", "--only", "choices"), "gemini has no case 'choices': there are text, "),
+        (
+            (MISSING, "--api", "gemini", "--only", "choices"),
+            "gemini has no case 'choices': there are text, ",
+        ),
         ((MISSING, "--api", "gemini", "--key-env", "NOT_SET"), "The variable NOT_SET is not set: "),
         ((MISSING, "--api", "gemini", "--only", "wrong-key"), "The case wrong-key needs a key: "),
-        (("127.0.0.1:4000", "--api", "gemini"), "The URL of upstream 'gemini' must begin with http:// "),
+        (
+            ("127.0.0.1:4000", "--api", "gemini"),
+            "The URL of upstream 'gemini' must begin with http:// ",
+        ),
         ((MISSING, "--api", "anthropic-messages"), "'anthropic-messages' is not one of "),
     ],
 )

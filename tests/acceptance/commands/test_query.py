@@ -1,4 +1,6 @@
-"""`recorder.store.queries.query_process` and `recorder query`: what ends a statement, in whatever step it is."""
+"""`recorder.store.queries.query_process` and `recorder query`: what ends a statement, in whatever
+step it is.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,10 @@ def test_one_step_of_duckdb_has_a_limit_of_time_too(path: Path) -> None:
 
 def assert_ends(url: URL, way: str, sql: str) -> None:
     with open_query(url, way) as query:
-        with pytest.raises(RecorderError, match=r"^The statement gave no row for 0\.1 s: --timeout gives it more\.$"):
+        with pytest.raises(
+            RecorderError,
+            match=r"^The statement gave no row for 0\.1 s: --timeout gives it more\.$",
+        ):
             list(query.ask(sql, timeout_s=0.1).rows)
         with pytest.raises(RecorderError):
             query.ask("SELECT 1")
@@ -52,7 +57,10 @@ def assert_ends(url: URL, way: str, sql: str) -> None:
 
 HUGE = {
     "five values": (OWN, f"SELECT {', '.join(['zeroblob(250000000) || x' + repr('00')] * 5)}"),
-    "five times one": (OWN, f"SELECT {', '.join(['x'] * 5)} FROM (SELECT zeroblob(250000000) AS x)"),
+    "five times one": (
+        OWN,
+        f"SELECT {', '.join(['x'] * 5)} FROM (SELECT zeroblob(250000000) AS x)",
+    ),
     "a text": (DUCKDB, "SELECT length(format('{:>2000000000}', 'a'))"),
     "a list": (DUCKDB, "SELECT list(x) FROM range(1000000000) AS t (x)"),
 }
@@ -61,7 +69,9 @@ HUGE = {
 @pytest.mark.parametrize(("way", "sql"), HUGE.values(), ids=HUGE)
 def test_a_statement_has_a_limit_of_memory(path: Path, way: str, sql: str) -> None:
     with (
-        pytest.raises(RecorderError, match=r"^This takes more (than the 1024 MiB of|memory than DuckDB has)"),
+        pytest.raises(
+            RecorderError, match=r"^This takes more (than the 1024 MiB of|memory than DuckDB has)"
+        ),
         open_query(database_url(path), way) as query,
     ):
         list(query.ask(sql).rows)
@@ -69,7 +79,10 @@ def test_a_statement_has_a_limit_of_memory(path: Path, way: str, sql: str) -> No
 
 def test_a_row_has_a_limit(path: Path) -> None:
     sql = "SELECT zeroblob(140000000), zeroblob(140000000)"
-    with open_query(database_url(path)) as query, pytest.raises(RecorderError, match="A row is over 256 MiB"):
+    with (
+        open_query(database_url(path)) as query,
+        pytest.raises(RecorderError, match="A row is over 256 MiB"),
+    ):
         list(query.ask(sql).rows)
 
 
@@ -104,7 +117,9 @@ def test_a_statement_ends_with_its_command(path: Path, by: signal.Signals, sql: 
     asked: list[int] = []
     with (
         (path.parent / "said").open("w+b") as said,
-        subprocess.Popen(command, stdout=said, stderr=said, env=environment, start_new_session=True) as process,
+        subprocess.Popen(
+            command, stdout=said, stderr=said, env=environment, start_new_session=True
+        ) as process,
     ):
         try:
             wait_until(lambda: any(cpu_s(child) > COMPUTES_S for child in children(process.pid)))

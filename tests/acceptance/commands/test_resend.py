@@ -55,7 +55,9 @@ def recorded(tmp_path_factory: pytest.TempPathFactory, demo: DemoServer) -> Path
     """A log with the session `parent`, of three exchanges."""
     db = empty(tmp_path_factory.mktemp("parent") / "recorder.db")
     words = ("--session", "parent", "--upstream", f"openai={demo.base_url}", "--")
-    assert run_parent(db, "run", *words, sys.executable, "-c", CLIENT, "one", "two", "three").code == 0
+    assert (
+        run_parent(db, "run", *words, sys.executable, "-c", CLIENT, "one", "two", "three").code == 0
+    )
     return db
 
 
@@ -107,7 +109,9 @@ def test_nothing_is_sent_twice_by_two_at_once_or_after_kill_9(parent: Path, data
     with beside(lambda: demo_upstream(1)) as slow:
         words = ["resend", str(cassette), "--to", slow.base_url, "--db", address(database)]
         variables = environment(parent.parent)
-        with subprocess.Popen([*PROGRAM, *words], env=variables, stderr=subprocess.DEVNULL) as process:
+        with subprocess.Popen(
+            [*PROGRAM, *words], env=variables, stderr=subprocess.DEVNULL
+        ) as process:
             wait_until(lambda: len(slow.requests) == 2)
             second = run_parent(parent, *words)
             process.send_signal(signal.SIGKILL)
@@ -121,7 +125,9 @@ def test_nothing_is_sent_twice_by_two_at_once_or_after_kill_9(parent: Path, data
 
 
 class DriftingServer(DemoServer):
-    """A demo upstream at which one model fails, and the models `gpt-drifting-SEED` call tools in one answer of ten."""
+    """A demo upstream at which one model fails, and the models `gpt-drifting-SEED` call tools in
+    one answer of ten.
+    """
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
@@ -159,12 +165,23 @@ def test_it_is_claimed_that_a_model_differs_only_beyond_the_control(parent: Path
         assert len(there.requests) == 18, "the last two looked at what is there"
     assert (same.code, drifted.code) == (0, 4)
     assert "no claim" in same.text
-    assert "shape: 6 of 6 differ from the recording, of the control 0 of 6; difference" in drifted.text
+    assert (
+        "shape: 6 of 6 differ from the recording, of the control 0 of 6; difference" in drifted.text
+    )
     assert "it differs more than it differs from itself" in drifted.text
     Draft202012Validator(schemas()["resend"]).validate(row)
     shape, tools = row["levels"]
-    assert (row["requests"], row["is_claim"], shape["is_claim"], tools["is_claim"]) == (0, True, True, False)
-    assert (shape["differing"], shape["answers"], shape["control"]) == (6, 6, {"differing": 0, "answers": 6})
+    assert (row["requests"], row["is_claim"], shape["is_claim"], tools["is_claim"]) == (
+        0,
+        True,
+        True,
+        False,
+    )
+    assert (shape["differing"], shape["answers"], shape["control"]) == (
+        6,
+        6,
+        {"differing": 0, "answers": 6},
+    )
     assert 0 < shape["difference"]["low"] < shape["difference"]["high"] == 1
 
 
@@ -183,7 +200,9 @@ def test_a_drift_of_one_answer_in_ten_is_in_the_interval_of_95_in_100_seeds(tmp_
             ran = run_parent(db, *options, "--model", f"gpt-drifting-{seed}")
             for each in json.loads(ran.out)["levels"]:
                 assert each["answers"] == ANSWERS
-                within[each["level"]] += each["difference"]["low"] <= DRIFT <= each["difference"]["high"]
+                within[each["level"]] += (
+                    each["difference"]["low"] <= DRIFT <= each["difference"]["high"]
+                )
     assert min(within["shape"], within["tools"]) >= 95, within
 
 
@@ -212,7 +231,10 @@ def test_what_cannot_be_sent_is_said_in_one_sentence(parent: Path, demo: DemoSer
     assert gone.code == 1
     assert "Nothing more is sent" in gone.err
     assert "Set OPENAI_API_KEY" in run_parent(parent, "resend", "parent").err
-    assert run_parent(parent, "resend", "parent", "--to", demo.base_url, "--session", "parent").code == 2
+    assert (
+        run_parent(parent, "resend", "parent", "--to", demo.base_url, "--session", "parent").code
+        == 2
+    )
     assert run_parent(parent, "resend", "nobody").code == 3
 
 

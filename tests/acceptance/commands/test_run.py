@@ -1,7 +1,7 @@
 """`recorder run`: a command recorded, and answered from the recording.
 
-The recorder is called in this process; its ingester and the command are processes. Where the recorder's own signals are
-what is looked at, it is a process too.
+The recorder is called in this process; its ingester and the command are processes. Where the
+recorder's own signals are what is looked at, it is a process too.
 """
 
 from __future__ import annotations
@@ -75,11 +75,25 @@ def db(tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory: pytest.TempPathFactory, upstream: str) -> Path:
-    """A log with the session `hello` of one exchange, and the session `two` of one more; only to be replayed."""
+    """A log with the session `hello` of one exchange, and the session `two` of one more; only to be
+    replayed.
+    """
     db = empty(tmp_path_factory.mktemp("recorded") / "recorder.db")
     for session, bodies in (("hello", [HELLO]), ("two", [HELLO, OTHER])):
         asks = " && ".join(f'"$1" -c "$2" \'{body}\' 0' for body in bodies)
-        words = ("--session", session, "--upstream", upstream, "--", "sh", "-c", asks, "sh", sys.executable, CLIENT)
+        words = (
+            "--session",
+            session,
+            "--upstream",
+            upstream,
+            "--",
+            "sh",
+            "-c",
+            asks,
+            "sh",
+            sys.executable,
+            CLIENT,
+        )
         assert run(db, *words).code == 0
     return db
 
@@ -87,13 +101,20 @@ def recorded(tmp_path_factory: pytest.TempPathFactory, upstream: str) -> Path:
 # -- recorded
 
 
-def test_a_command_is_recorded_and_answered_from_its_recording(tmp_path: Path, upstream: str) -> None:
+def test_a_command_is_recorded_and_answered_from_its_recording(
+    tmp_path: Path, upstream: str
+) -> None:
     db, cassette = tmp_path / "recorder.db", tmp_path / "cassettes" / "hello.sse.jsonl"
     words = ("--session", "hello", "--cassette", cassette, "--upstream", upstream)
     live = run(db, *words, "--", *client(code=3))
     assert live.code == 3
-    assert live.err.startswith(f"Upstream openai is {upstream.removeprefix('openai=')}\n"), "before the command begins"
-    assert re.search(r"Recorded session hello \(\S{36}\): 1 exchange, [\d,]+ input tokens.* output tokens", live.err)
+    assert live.err.startswith(f"Upstream openai is {upstream.removeprefix('openai=')}\n"), (
+        "before the command begins"
+    )
+    assert re.search(
+        r"Recorded session hello \(\S{36}\): 1 exchange, [\d,]+ input tokens.* output tokens",
+        live.err,
+    )
     (entry,) = entries(db)
     assert (entry.session, entry.end["status"]) == ("hello", "completed")
     assert len(read_cassette(cassette)) == 1
@@ -109,9 +130,13 @@ def test_the_address_a_client_had_is_where_it_is_recorded_from(db: Path, upstrea
     assert re.search(r"Recorded session python\S*-\d{8}-\d{6}-[0-9a-f]{4} ", live.err)
 
 
-def test_a_good_cassette_is_not_replaced_by_a_failed_run(db: Path, tmp_path: Path, upstream: str) -> None:
+def test_a_good_cassette_is_not_replaced_by_a_failed_run(
+    db: Path, tmp_path: Path, upstream: str
+) -> None:
     cassette = tmp_path / "hello.sse.jsonl"
-    assert "Written to" in run(db, "--cassette", cassette, "--upstream", upstream, "--", *client()).err
+    assert (
+        "Written to" in run(db, "--cassette", cassette, "--upstream", upstream, "--", *client()).err
+    )
     good = cassette.read_bytes()
     failed = run(db, "--cassette", cassette, "--upstream", upstream, "--", *client(code=1))
     unreachable = run(db, "--cassette", cassette, "--upstream", f"openai={URL}", "--", *client())
@@ -171,7 +196,9 @@ def test_copilot_is_recorded_from_the_provider_of_its_own_variable(db: Path, ups
         assert (replayed.code, replayed.out) == (0, live.out), replayed.err
 
 
-def test_a_client_with_a_file_of_its_own_is_told_how_to_point_it_and_a_proxy_is_said(db: Path) -> None:
+def test_a_client_with_a_file_of_its_own_is_told_how_to_point_it_and_a_proxy_is_said(
+    db: Path,
+) -> None:
     client = db.parent / "pi"
     client.write_text("#!/bin/sh\n")
     client.chmod(0o755)
@@ -238,8 +265,13 @@ def test_what_was_not_recorded_fails_a_command_that_succeeds(recorded: Path) -> 
     assert missed.code == 5
     assert 'input: recorded "hello", asked "what else?"' in missed.err
     assert "Requests: 1, not recorded: 1. Recordings not used: 1.\n" in missed.err
-    assert "Not asked for: exchange 1 of session hello, POST /openai/v1/responses (openai).\n" in missed.err
-    assert run(recorded, "--replay", "hello", "--", *client(OTHER, code=9)).code == 9, "its own code says more"
+    assert (
+        "Not asked for: exchange 1 of session hello, POST /openai/v1/responses (openai).\n"
+        in missed.err
+    )
+    assert run(recorded, "--replay", "hello", "--", *client(OTHER, code=9)).code == 9, (
+        "its own code says more"
+    )
 
 
 def test_a_replay_says_what_it_answered_by_position(recorded: Path) -> None:
@@ -291,16 +323,29 @@ def past(*urls: str) -> list[str]:
 
 
 def test_an_api_that_is_asked_past_a_replay_is_refused_and_fails_it(demo_recording: Path) -> None:
-    ran = run(demo_recording, "--replay", "latest", "--", *past("https://api.anthropic.com/v1/canary?key=canary"))
+    ran = run(
+        demo_recording,
+        "--replay",
+        "latest",
+        "--",
+        *past("https://api.anthropic.com/v1/canary?key=canary"),
+    )
     assert ran.code == 5
     assert (
-        "Requests that bypassed the replay were refused: api.anthropic.com. A client has its address from " in ran.err
+        "Requests that bypassed the replay were refused: api.anthropic.com. A client has its address from "
+        in ran.err
     )
     assert "canary" not in ran.err
 
 
 def test_what_else_clients_ask_does_not_fail_a_replay(demo_recording: Path) -> None:
-    ran = run(demo_recording, "--replay", "latest", "--", *past("http://plain.test/", "https://registry.test/"))
+    ran = run(
+        demo_recording,
+        "--replay",
+        "latest",
+        "--",
+        *past("http://plain.test/", "https://registry.test/"),
+    )
     assert ran.code == 0
     assert ran.err.endswith("Also refused in this replay: plain.test, registry.test.\n")
 
@@ -320,13 +365,20 @@ def test_the_address_that_a_client_had_is_that_of_an_api(demo_recording: Path) -
 
 
 def test_a_replay_needs_no_address(demo_recording: Path) -> None:
-    assert run(demo_recording, "--replay", "latest", "--", "true", OPENAI_BASE_URL="http://[nowhere").code == 0
+    assert (
+        run(
+            demo_recording, "--replay", "latest", "--", "true", OPENAI_BASE_URL="http://[nowhere"
+        ).code
+        == 0
+    )
 
 
 def test_a_replay_can_be_let_out(demo_recording: Path) -> None:
     script = [sys.executable, "-c", "import os; print(os.environ.get('HTTPS_PROXY'))"]
     assert b"http://127.0.0.1:" in run(demo_recording, "--replay", "latest", "--", *script).out
-    assert run(demo_recording, "--replay", "latest", "--allow-network", "--", *script).out == b"None\n"
+    assert (
+        run(demo_recording, "--replay", "latest", "--allow-network", "--", *script).out == b"None\n"
+    )
 
 
 WEBSOCKET = """
@@ -339,7 +391,9 @@ with socket.create_connection((host, int(port))) as connection:
 """
 
 
-def test_a_websocket_that_was_declined_is_told_of_and_the_code_is_the_commands(db: Path, demo_recording: Path) -> None:
+def test_a_websocket_that_was_declined_is_told_of_and_the_code_is_the_commands(
+    db: Path, demo_recording: Path
+) -> None:
     said = "Refused, and not recorded: 1 request. WebSocket is not recorded here: use the same URL with HTTP and SSE"
     for path, *replay in ((demo_recording, "--replay", "latest"), (db,)):
         ran = run(path, *replay, "--no-websocket", "--", sys.executable, "-c", WEBSOCKET)
@@ -364,5 +418,14 @@ def test_a_probe_that_is_not_recorded_does_not_fail_a_replay(demo_recording: Pat
 def test_a_replay_needs_no_keys(demo_recording: Path) -> None:
     names = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY")
     script = f"import os; print(*(os.environ[name] for name in {names}))"
-    ran = run(demo_recording, "--replay", "latest", "--", sys.executable, "-c", script, OPENAI_API_KEY="mine")
+    ran = run(
+        demo_recording,
+        "--replay",
+        "latest",
+        "--",
+        sys.executable,
+        "-c",
+        script,
+        OPENAI_API_KEY="mine",
+    )
     assert ran.out.split() == [b"mine", b"none", b"none", b"none"]

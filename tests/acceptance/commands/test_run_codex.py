@@ -1,6 +1,8 @@
-"""Codex under `recorder run`, as people have it: logged in, with providers of their own, called by scripts.
+"""Codex under `recorder run`, as people have it: logged in, with providers of their own, called by
+scripts.
 
-What Codex would ask is decided in `recorder.commands.clients.codex`, see tests/unit/commands/test_codex.py.
+What Codex would ask is decided in `recorder.commands.clients.codex`, see
+tests/unit/commands/test_codex.py.
 """
 
 from __future__ import annotations
@@ -46,7 +48,10 @@ class Upstream:
 
     async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
-        headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in head[1:] if line)}
+        headers = {
+            name.lower(): value.strip()
+            for name, _, value in (line.partition(":") for line in head[1:] if line)
+        }
         await reader.readexactly(int(headers.get("content-length", 0)))
         self.asked.append(Asked(head[0].split()[1], headers))
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n")
@@ -78,7 +83,10 @@ def home(tmp_path: Path) -> Path:
 
 
 def under_recorder(home: Path, *words: str, **variables: str) -> Ran:
-    path, folder = f"{home / 'bin'}:{os.environ['PATH']}", variables.pop("TMPDIR", str(home / "tmp"))
+    path, folder = (
+        f"{home / 'bin'}:{os.environ['PATH']}",
+        variables.pop("TMPDIR", str(home / "tmp")),
+    )
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(tempfile, "tempdir", folder)
         ran = run_parent(home / "recorder.db", "run", *words, PATH=path, TMPDIR=folder, **variables)
@@ -105,14 +113,26 @@ def own_provider(url: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("mode", "name", "credentials"), [("apikey", "openai", "of-login"), ("chatgpt", "chatgpt", "of-chatgpt")]
+    ("mode", "name", "credentials"),
+    [("apikey", "openai", "of-login"), ("chatgpt", "chatgpt", "of-chatgpt")],
 )
-def test_a_login_is_used_and_a_replay_needs_none(home: Path, mode: str, name: str, credentials: str) -> None:
+def test_a_login_is_used_and_a_replay_needs_none(
+    home: Path, mode: str, name: str, credentials: str
+) -> None:
     log_in(home, mode)
     with beside(upstream) as there:
         to = f"{name}={there.url}/backend"
         live = under_recorder(
-            home, "--session", "a", "--upstream", to, "--", "codex", "exec", "hi", OPENAI_API_KEY="other"
+            home,
+            "--session",
+            "a",
+            "--upstream",
+            to,
+            "--",
+            "codex",
+            "exec",
+            "hi",
+            OPENAI_API_KEY="other",
         )
     expected = (0, ["/backend/v1/responses" if name == "openai" else "/backend/responses"])
     assert (live.code, [each.target for each in there.asked]) == expected
@@ -126,10 +146,15 @@ def test_a_login_is_used_and_a_replay_needs_none(home: Path, mode: str, name: st
 def test_a_login_with_chatgpt_is_recorded_from_chatgpt(home: Path) -> None:
     log_in(home, "chatgpt")
     unreachable = "import sys; sys.exit(9)"
-    (home / "bin" / "codex").write_text(f'#!/bin/sh\necho "$@"\nexec {sys.executable} -c "{unreachable}"\n')
+    (home / "bin" / "codex").write_text(
+        f'#!/bin/sh\necho "$@"\nexec {sys.executable} -c "{unreachable}"\n'
+    )
     ran = under_recorder(home, "--", "codex", "exec", "hi")
     assert ran.code == 9
-    assert "Codex is recorded from https://chatgpt.com/backend-api/codex, the server that it uses by " in ran.err
+    assert (
+        "Codex is recorded from https://chatgpt.com/backend-api/codex, the server that it uses by "
+        in ran.err
+    )
     assert b"/chatgpt" in ran.out
     assert b"requires_openai_auth=true" in ran.out
 
@@ -138,7 +163,9 @@ def test_a_provider_of_the_users_own_is_asked_as_it_is_set_up(home: Path) -> Non
     with beside(upstream) as there, beside(upstream) as openai:
         configure(home, own_provider(there.url))
         words = ("--session", "a", "--upstream", f"openai={openai.url}")
-        live = under_recorder(home, *words, "--", "codex", "exec", "hi", MY_KEY="mine", OPENAI_API_KEY="no")
+        live = under_recorder(
+            home, *words, "--", "codex", "exec", "hi", MY_KEY="mine", OPENAI_API_KEY="no"
+        )
     assert (live.code, openai.asked) == (0, []), "the prompt goes to nobody else"
     (asked,) = there.asked
     assert asked.target == "/gateway/responses?api-version=2"
@@ -153,9 +180,13 @@ def test_a_cassette_says_nothing_to_codex_but_the_name_of_an_upstream(home: Path
     cassette = home / "other.sse.jsonl"
     with beside(upstream) as there:
         to = f"openai={there.url}"
-        under_recorder(home, "--cassette", str(cassette), "--upstream", to, "--", "codex", "exec", "hi")
+        under_recorder(
+            home, "--cassette", str(cassette), "--upstream", to, "--", "codex", "exec", "hi"
+        )
     hostile = json.dumps('openai", auth={command="touch"}} #')
-    cassette.write_text(cassette.read_text().replace('"upstream":"openai"', f'"upstream":{hostile}'))
+    cassette.write_text(
+        cassette.read_text().replace('"upstream":"openai"', f'"upstream":{hostile}')
+    )
     (home / "bin" / "codex").write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n')
     ran = under_recorder(home, "--replay", str(cassette), "--", "codex", "exec", "hi")
     assert b"/openai/v1" in ran.out
@@ -178,7 +209,10 @@ def test_scripts_call_a_codex_that_is_recorded(home: Path) -> None:
         configure(home, 'model_provider = "other"\n', "fast")
         live = under_recorder(home, "--session", "a", "--", "bash", "-c", script, MY_KEY="mine")
     assert live.code == 0
-    assert [each.target for each in there.asked] == ["/gateway/responses?api-version=2", "/other/responses"]
+    assert [each.target for each in there.asked] == [
+        "/gateway/responses?api-version=2",
+        "/other/responses",
+    ]
     again = under_recorder(home, "--replay", "a", "--strict", "--", "bash", "-c", script)
     assert (again.code, again.out) == (0, live.out)
 
@@ -213,7 +247,9 @@ def test_what_cannot_be_known_is_refused_before_anything_starts(home: Path) -> N
 def test_npm_scripts_call_a_codex_that_is_recorded(home: Path) -> None:
     """npm puts the programs of a project first on the PATH, and has a shell run the script."""
     (home / "bin").rename(home / "project")
-    npm = f'PATH={home / "project"}:$PATH exec "${{npm_config_script_shell:-sh}}" -c "codex exec hi"'
+    npm = (
+        f'PATH={home / "project"}:$PATH exec "${{npm_config_script_shell:-sh}}" -c "codex exec hi"'
+    )
     with beside(upstream) as there:
         ran = under_recorder(home, "--upstream", f"openai={there.url}", "--", "sh", "-c", npm)
     assert (ran.code, len(there.asked)) == (0, 1)
@@ -234,7 +270,10 @@ def test_env_says_what_serve_has_to_be_told(home: Path) -> None:
     configure(home, own_provider("https://gateway.example"))
     printed = run(db, "env", "codex")
     assert 'model_providers.mine.base_url="http://127.0.0.1:8787/codex-mine"' in printed.text
-    assert "recorder serve` with --upstream codex-mine=https://gateway.example/gateway\n" in printed.err
+    assert (
+        "recorder serve` with --upstream codex-mine=https://gateway.example/gateway\n"
+        in printed.err
+    )
     log_in(home, "chatgpt")
     configure(home, "")
     printed = run(db, "env", "codex")
@@ -245,4 +284,6 @@ def test_env_says_what_serve_has_to_be_told(home: Path) -> None:
 def test_the_program_of_ours_imports_nothing_that_lies_around(home: Path) -> None:
     (home / "recorder.py").write_text("raise SystemExit('not this one')")
     (home / "bin" / "codex").write_text('#!/bin/sh\necho real "$@"\n')
-    assert under_recorder(home, "--", "bash", "-c", "codex --version; true").text == "real --version\n"
+    assert (
+        under_recorder(home, "--", "bash", "-c", "codex --version; true").text == "real --version\n"
+    )

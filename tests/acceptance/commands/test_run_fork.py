@@ -1,4 +1,6 @@
-"""`recorder run --replay … --then live`: what equals a recording is answered from it, and the rest is live."""
+"""`recorder run --replay … --then live`: what equals a recording is answered from it, and the rest
+is live.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +63,19 @@ def parent(recorded: Path, tmp_path: Path) -> Path:
 
 def fork(db: Path, upstream: str, until: int, *words: str, more: Sequence[str] = ()) -> Ran:
     """Fork `parent`, recorded as `child`."""
-    options = ("--replay", "parent", "--until", until, "--then", "live", "--session", "child", "--speed", "max", *more)
+    options = (
+        "--replay",
+        "parent",
+        "--until",
+        until,
+        "--then",
+        "live",
+        "--session",
+        "child",
+        "--speed",
+        "max",
+        *more,
+    )
     return run_parent(db, "run", *options, "--upstream", upstream, "--", *client(*words))
 
 
@@ -90,7 +104,9 @@ def forked(recorded: Path, tmp_path_factory: pytest.TempPathFactory, upstream: s
     return Forked(db, ran.err)
 
 
-def test_a_fork_asks_the_upstream_only_behind_its_last_exchange(forked: Forked, recorded: Path) -> None:
+def test_a_fork_asks_the_upstream_only_behind_its_last_exchange(
+    forked: Forked, recorded: Path
+) -> None:
     before, after = entries(recorded), child(forked.db)
     assert "3 exchanges, of which 2 replayed from parent and 1 live, " in forked.said
     assert [each.body for each in after[:2]] == [each.body for each in before[:2]], "byte for byte"
@@ -116,7 +132,9 @@ def test_a_fork_names_its_parent(forked: Forked, tmp_path: Path) -> None:
 
 
 def test_tokens_are_those_that_were_paid_for(forked: Forked) -> None:
-    paid = json.loads(command(forked.db, "show", "child", "3", "--json").out)["exchanges"][0]["usage"]
+    paid = json.loads(command(forked.db, "show", "child", "3", "--json").out)["exchanges"][0][
+        "usage"
+    ]
     assert f"1 live, {paid['input_tokens']:,} input tokens" in forked.said
     assert re.search(rf" {paid['output_tokens']:,} output tokens", forked.said)
 
@@ -124,13 +142,18 @@ def test_tokens_are_those_that_were_paid_for(forked: Forked) -> None:
 def test_diff_says_where_a_fork_parts(forked: Forked) -> None:
     compared = command(forked.db, "diff", "parent", "child")
     assert compared.code == 4
-    assert compared.text.startswith("alike up to exchange 2, but for timing\n"), "told of, however fast it was"
+    assert compared.text.startswith("alike up to exchange 2, but for timing\n"), (
+        "told of, however fast it was"
+    )
     assert 'input: "three" → "else"' in compared.text
 
 
 def test_a_request_that_differs_is_named_and_alone_is_live(parent: Path, upstream: str) -> None:
     ran = fork(parent, upstream, 3, "one", "else", "three", more=["--model", "gpt-else"])
-    assert "request 2 (POST /openai/v1/responses) differs from the recording, so it is live." in ran.err
+    assert (
+        "request 2 (POST /openai/v1/responses) differs from the recording, so it is live."
+        in ran.err
+    )
     assert 'input: recorded "two", asked "else"' in ran.err
     assert models(parent) == ["gpt-demo", "gpt-else", "gpt-demo"]
     assert "Not asked for: exchange 2 of session parent" in ran.err
@@ -139,9 +162,24 @@ def test_a_request_that_differs_is_named_and_alone_is_live(parent: Path, upstrea
 @pytest.mark.parametrize(
     ("until", "words", "said"),
     [
-        pytest.param(2, ["one", "one"], r"2 exchanges, of which 1 replayed from parent and 1 live, .*", id="once"),
-        pytest.param(0, ["one"], r"1 exchange, of which 0 replayed from parent and 1 live, .*", id="at its beginning"),
-        pytest.param(2, ["one", "two"], r"2 exchanges, of which 2 replayed from parent and 0 live\.", id="no tokens"),
+        pytest.param(
+            2,
+            ["one", "one"],
+            r"2 exchanges, of which 1 replayed from parent and 1 live, .*",
+            id="once",
+        ),
+        pytest.param(
+            0,
+            ["one"],
+            r"1 exchange, of which 0 replayed from parent and 1 live, .*",
+            id="at its beginning",
+        ),
+        pytest.param(
+            2,
+            ["one", "two"],
+            r"2 exchanges, of which 2 replayed from parent and 0 live\.",
+            id="no tokens",
+        ),
     ],
 )
 def test_a_recording_is_followed_once_and_as_far_as_it_is_said(
@@ -151,10 +189,23 @@ def test_a_recording_is_followed_once_and_as_far_as_it_is_said(
     assert re.search(rf"{said}$", ran.err.rstrip()), ran.err
 
 
-def test_a_cassette_can_be_forked_into_a_new_database(parent: Path, upstream: str, tmp_path: Path) -> None:
+def test_a_cassette_can_be_forked_into_a_new_database(
+    parent: Path, upstream: str, tmp_path: Path
+) -> None:
     cassette, db = tmp_path / "parent.sse.jsonl", tmp_path / "other.db"
     cassette.write_bytes(command(parent, "export", "parent", "--format", "cassette").out)
-    words = ("--replay", cassette, "--until", "1", "--then", "live", "--session", "child", "--upstream", upstream)
+    words = (
+        "--replay",
+        cassette,
+        "--until",
+        "1",
+        "--then",
+        "live",
+        "--session",
+        "child",
+        "--upstream",
+        upstream,
+    )
     ran = run_parent(db, "run", *words, "--speed", "max", "--", *client("one", "two"))
     assert "2 exchanges, of which 1 replayed from parent and 1 live" in ran.err
     (child,) = json.loads(command(db, "sessions", "--json").out)
@@ -177,30 +228,47 @@ def test_an_edited_answer_is_played_and_the_child_says_so(parent: Path, upstream
     assert command(parent, "lint", "child").code == 0
 
 
-def test_a_fork_says_what_it_answered_although_a_time_differs(tmp_path: Path, upstream: str) -> None:
+def test_a_fork_says_what_it_answered_although_a_time_differs(
+    tmp_path: Path, upstream: str
+) -> None:
     db, asked = tmp_path / "recorder.db", "It is 2026-11-27T10:00:0{}Z."
     (tmp_path / "recorder.toml").write_text('[match]\nuntil = "stamps"\n')
     options = ("--session", "parent", "--upstream", upstream)
     assert run_parent(db, "run", *options, "--", *client(asked.format(1))).code == 0
     ran = fork(db, upstream, 1, asked.format(2))
     assert "of which 1 replayed from parent and 0 live" in ran.err
-    assert "1 request was answered although times or UUIDs in it differ from the recording: input.\n" in ran.err
+    assert (
+        "1 request was answered although times or UUIDs in it differ from the recording: input.\n"
+        in ran.err
+    )
 
 
 WRONG = [
     (("--replay", "parent", "--until", "1"), "--until is for a fork: give --then live with it"),
     (("--replay", "parent", "--model", "m"), "--model is for a fork"),
     (("--replay", "parent", "--edit", "1=a"), "--edit is for a fork"),
-    (("--replay", "parent", "--then", "live", "--edit", "one"), "'one' is not an edit: write N=TEXT, "),
-    (("--replay", "parent", "--then", "live", "--edit", "1=a", "--edit", "1=b"), "--edit 1 is given twice"),
+    (
+        ("--replay", "parent", "--then", "live", "--edit", "one"),
+        "'one' is not an edit: write N=TEXT, ",
+    ),
+    (
+        ("--replay", "parent", "--then", "live", "--edit", "1=a", "--edit", "1=b"),
+        "--edit 1 is given twice",
+    ),
     (
         ("--replay", "parent", "--then", "live", "--until", "1", "--edit", "2=a"),
         "--edit 2 is not replayed: 1 turn of parent can be answered from it.",
     ),
     (("--then", "live", "--until", "1"), "--until is for a replay: name a recording with --replay"),
     (("--replay", "parent", "--then", "live", "--until", "1", "--strict"), "leave --strict out"),
-    (("--replay", "parent", "--then", "live", "--until", "4"), "has 3 turns: give --until 3 or less, not 4"),
-    (("--replay", "parent", "--then", "live", "--until", "1", "--model", " "), "--model needs the name of a model"),
+    (
+        ("--replay", "parent", "--then", "live", "--until", "4"),
+        "has 3 turns: give --until 3 or less, not 4",
+    ),
+    (
+        ("--replay", "parent", "--then", "live", "--until", "1", "--model", " "),
+        "--model needs the name of a model",
+    ),
     (
         ("--replay", "parent", "--then", "live", "--until", "1", "--session", "parent"),
         "There is a session parent, and a fork is a new one: give another --session.",
@@ -223,14 +291,22 @@ def test_turns_are_counted_without_connections_prewarms_and_probes(tmp_path: Pat
     session.exchange([], method="GET", headers=[("upgrade", "websocket")], at_s=1)
     session.exchange(response(), body={"model": "m", "input": [], "generate": False}, at_s=2)
     session.exchange(response(*message("Hi")), asking("Hello?"), at_s=3)
-    ran = run_parent(session.path, "run", "--replay", "parent", "--then", "live", "--until", 1, "--", "true")
-    assert "its 1 turn, the last of which is exchange 4 of session parent (POST /v1/responses)." in ran.err
-    ran = run_parent(session.path, "run", "--replay", "parent", "--then", "live", "--until", 2, "--", "true")
+    ran = run_parent(
+        session.path, "run", "--replay", "parent", "--then", "live", "--until", 1, "--", "true"
+    )
+    assert (
+        "its 1 turn, the last of which is exchange 4 of session parent (POST /v1/responses)."
+        in ran.err
+    )
+    ran = run_parent(
+        session.path, "run", "--replay", "parent", "--then", "live", "--until", 2, "--", "true"
+    )
     assert ran.code == 2
     assert "has 1 turn: give --until 1 or less, not 2" in ran.err
 
 
-# An agent whose workers ask at the same time, each with a prompt and a word; then it asks with all that they had.
+# An agent whose workers ask at the same time, each with a prompt and a word; then it asks with all
+# that they had.
 WORKERS = """
 import os, sys, urllib.request as web
 from concurrent.futures import ThreadPoolExecutor
@@ -245,13 +321,26 @@ ask("Sum up.:" + " ".join(sys.argv[1:]).replace(":", ""))
 """
 
 
-def test_of_five_workers_one_with_an_edited_prompt_four_are_replayed(upstream: str, tmp_path: Path) -> None:
+def test_of_five_workers_one_with_an_edited_prompt_four_are_replayed(
+    upstream: str, tmp_path: Path
+) -> None:
     db, agent = tmp_path / "recorder.db", [sys.executable, "-c", WORKERS]
     words = [f"Work on it.:{word}" for word in ("one", "two", "three", "four", "five")]
     options = ("--session", "parent", "--upstream", upstream)
     assert run_parent(db, "run", *options, "--", *agent, *words).code == 0
     words[1] = "Work hard on it.:two"
-    forked = ("--replay", "parent", "--then", "live", "--session", "child", "--speed", "max", "--upstream", upstream)
+    forked = (
+        "--replay",
+        "parent",
+        "--then",
+        "live",
+        "--session",
+        "child",
+        "--speed",
+        "max",
+        "--upstream",
+        upstream,
+    )
     ran = run_parent(db, "run", *forked, "--", *agent, *words)
     assert ran.code == 0, ran.err
     assert "its 6 turns, the last of which is exchange 6 of session parent" in ran.err
@@ -280,11 +369,27 @@ def test_a_turn_over_websocket_is_live_where_it_differs(upstream: str, tmp_path:
     db, talker = tmp_path / "recorder.db", [sys.executable, "-c", TALKER]
     options = ("--session", "parent", "--upstream", upstream)
     assert run_parent(db, "run", *options, "--", *talker, "one", "two").code == 0
-    forked = ("--replay", "parent", "--then", "live", "--session", "child", "--speed", "max", "--upstream", upstream)
+    forked = (
+        "--replay",
+        "parent",
+        "--then",
+        "live",
+        "--session",
+        "child",
+        "--speed",
+        "max",
+        "--upstream",
+        upstream,
+    )
     ran = run_parent(db, "run", *forked, "--", *talker, "one", "else", "more")
     assert ran.code == 0, ran.err
-    assert "request 2 (POST /openai/v1/responses) differs from the recording, so it is live." in ran.err
-    assert "5 exchanges, of which 2 replayed from parent and 3 live, " in ran.err, "each with its connection"
+    assert (
+        "request 2 (POST /openai/v1/responses) differs from the recording, so it is live."
+        in ran.err
+    )
+    assert "5 exchanges, of which 2 replayed from parent and 3 live, " in ran.err, (
+        "each with its connection"
+    )
     inputs = [json.loads(each.request_body)["input"] for each in child(db) if each.request_body]
     [whole] = [each for each in inputs if isinstance(each, list)]
     said = [each["content"] for each in whole if each.get("role") == "user"]
@@ -294,9 +399,15 @@ def test_a_turn_over_websocket_is_live_where_it_differs(upstream: str, tmp_path:
 
 def test_an_address_that_is_missing_is_asked_for(tmp_path: Path, upstream: str) -> None:
     db, script = tmp_path / "recorder.db", client("one")
-    script[2] = script[2].replace('os.environ["OPENAI_BASE_URL"]', '(os.environ["OPENAI_BASE_URL"][:-9] + "local/v1")')
+    script[2] = script[2].replace(
+        'os.environ["OPENAI_BASE_URL"]', '(os.environ["OPENAI_BASE_URL"][:-9] + "local/v1")'
+    )
     local = upstream.replace("openai=", "local=")
-    assert run_parent(db, "run", "--session", "parent", "--upstream", local, "--", *script).code == 0
-    ran = run_parent(db, "run", "--replay", "parent", "--then", "live", "--until", "1", "--", *script)
+    assert (
+        run_parent(db, "run", "--session", "parent", "--upstream", local, "--", *script).code == 0
+    )
+    ran = run_parent(
+        db, "run", "--replay", "parent", "--then", "live", "--until", "1", "--", *script
+    )
     assert ran.code == 2
     assert "whose address is not known here: give it with --upstream local=URL." in ran.err

@@ -63,7 +63,12 @@ async def test_a_line_for_each_event(store: Store) -> None:
         assert process.wait(60) == 0
     assert lines[0].split() == ["t_s", "session", "exchange", "type", "text"]
     assert lines[1].split()[2:] == ["1", "delta", "POST", "/v1/responses"]
-    assert lines[2].split()[2:] == ["1", "delta", "data:", '{"type":"response.output_text.delta","delta":"Hi"}']
+    assert lines[2].split()[2:] == [
+        "1",
+        "delta",
+        "data:",
+        '{"type":"response.output_text.delta","delta":"Hi"}',
+    ]
     assert lines[3].split()[2:] == ["1", "delta", "completed"]
 
 
@@ -74,7 +79,11 @@ async def test_the_lines_of_json_are_rows_with_the_name_of_their_session(store: 
         add(store, [event])
         row = json.loads(await asyncio.to_thread(line, process.stdout))
     assert row["session_name"].startswith("run-")
-    assert (row["exchange_number"], row["exchange_id"], row["raw"]) == (1, exchange.exchange_id, FRAME.decode())
+    assert (row["exchange_number"], row["exchange_id"], row["raw"]) == (
+        1,
+        exchange.exchange_id,
+        FRAME.decode(),
+    )
     assert row["hash"] == event.hash.hex()
 
 

@@ -29,9 +29,16 @@ CALLS = "SELECT name, output, failed FROM tool_calls ORDER BY item"
 @contextmanager
 def tapped(db: Path, *command: str, **streams: Any) -> Iterator[subprocess.Popen[bytes]]:
     """A running tap, between pipes, which are closed behind it."""
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **streams}
+    pipes = {
+        "stdin": subprocess.PIPE,
+        "stdout": subprocess.PIPE,
+        "stderr": subprocess.PIPE,
+        **streams,
+    }
     variables = {**environment(db.parent), "RECORDER_DB": str(db)}
-    with subprocess.Popen([*PROGRAM, "tap", "shop", "--", *command], env=variables, **pipes) as process:
+    with subprocess.Popen(
+        [*PROGRAM, "tap", "shop", "--", *command], env=variables, **pipes
+    ) as process:
         yield process
 
 
@@ -54,7 +61,9 @@ def sent(entry: Entry) -> bytes:
 
 async def bought(*command: str, db: Path, **variables: str) -> Bought:
     variables = {**environment(db.parent), "RECORDER_DB": str(db), **variables}
-    server = StdioServerParameters(command=command[0], args=list(command[1:]), env=variables, cwd=ROOT)
+    server = StdioServerParameters(
+        command=command[0], args=list(command[1:]), env=variables, cwd=ROOT
+    )
     async with Client(stdio_client(server), mode="legacy") as client:
         return await buy(client)
 
@@ -62,7 +71,10 @@ async def bought(*command: str, db: Path, **variables: str) -> Bought:
 def test_an_sdk_gets_what_it_gets_without_it_and_the_log_has_its_tool_calls(tmp_path: Path) -> None:
     db = tmp_path / "recorder.db"
     alone = asyncio.run(bought(*SHOP, db=db))
-    assert asyncio.run(bought(*PROGRAM, "tap", "--session", "tour", "shop", "--", *SHOP, db=db)) == alone
+    assert (
+        asyncio.run(bought(*PROGRAM, "tap", "--session", "tour", "shop", "--", *SHOP, db=db))
+        == alone
+    )
     entry = recorded(db)
     assert (entry.session, entry.exchange.api, entry.exchange.method) == ("tour", "mcp", "STDIO")
     assert (entry.end["status"], entry.end["lossless"]) == ("completed", True)
@@ -86,7 +98,9 @@ def test_bytes_stderr_and_exit_code_pass_as_they_are(tmp_path: Path) -> None:
         assert entry.exchange.api == "other"
 
 
-def test_a_client_that_says_nothing_leaves_it_to_the_program_to_show_its_format(tmp_path: Path) -> None:
+def test_a_client_that_says_nothing_leaves_it_to_the_program_to_show_its_format(
+    tmp_path: Path,
+) -> None:
     script = """cat; echo '{"type":"system","subtype":"init","session_id":"s"}'"""
     with tapped(tmp_path / "recorder.db", "sh", "-c", script, stdin=subprocess.DEVNULL) as ran:
         ran.communicate(timeout=COMMAND_S)
@@ -97,14 +111,21 @@ def test_a_client_that_says_nothing_leaves_it_to_the_program_to_show_its_format(
 def test_nothing_but_the_program_has_the_streams_of_the_client(tmp_path: Path) -> None:
     """What reads them to their end would wait for the log."""
     with tapped(tmp_path / "recorder.db", "cat") as ran:
-        streams = {os.fstat(each.fileno()).st_ino for each in (ran.stdin, ran.stdout, ran.stderr) if each}
+        streams = {
+            os.fstat(each.fileno()).st_ino for each in (ran.stdin, ran.stdout, ran.stderr) if each
+        }
 
         def holding() -> list[str]:
-            found = [pid for pid in children(ran.pid) if streams & {inode_of(path) for path in descriptors(pid)}]
+            found = [
+                pid
+                for pid in children(ran.pid)
+                if streams & {inode_of(path) for path in descriptors(pid)}
+            ]
             return [Path(f"/proc/{pid}/comm").read_text() for pid in found]
 
         # a process which is just made has them until its program begins
-        wait_until(lambda: len(children(ran.pid)) == 2 and holding() == ["cat\n"])  # the other is the ingester
+        # the other is the ingester
+        wait_until(lambda: len(children(ran.pid)) == 2 and holding() == ["cat\n"])
         assert ran.communicate(b"", COMMAND_S) == (b"", b"")
 
 
@@ -124,7 +145,9 @@ AT_ANY_LINE = [pytest.param(lines, marks=pytest.mark.slow) for lines in range(1,
 
 
 @pytest.mark.parametrize("lines", [200, *AT_ANY_LINE])
-def test_kill_9_hurts_neither_side_and_the_log_has_what_they_saw(tmp_path: Path, lines: int) -> None:
+def test_kill_9_hurts_neither_side_and_the_log_has_what_they_saw(
+    tmp_path: Path, lines: int
+) -> None:
     db, ended = tmp_path / "recorder.db", tmp_path / "ended"
     with tapped(db, "sh", "-c", f"cat; echo over > {ended}") as ran:
         assert ran.stdin is not None
@@ -163,7 +186,9 @@ def test_a_signal_is_for_the_program(tmp_path: Path, number: int) -> None:
 
 
 def test_a_client_that_leaves_is_seen_by_the_program(tmp_path: Path) -> None:
-    with tapped(tmp_path / "recorder.db", "sh", "-c", "while echo x; do :; done", stderr=subprocess.DEVNULL) as ran:
+    with tapped(
+        tmp_path / "recorder.db", "sh", "-c", "while echo x; do :; done", stderr=subprocess.DEVNULL
+    ) as ran:
         assert ran.stdout is not None
         assert ran.stdout.readline() == b"x\n"
         ran.stdout.close()
@@ -174,7 +199,11 @@ def test_a_client_that_leaves_is_seen_by_the_program(tmp_path: Path) -> None:
     ("words", "code", "sentence"),
     [
         (["no-such-program"], 127, "Error: no-such-program is not on the PATH.\n"),
-        (["/dev/null"], 126, "Error: /dev/null cannot be executed: give it the right to, or name what runs it.\n"),
+        (
+            ["/dev/null"],
+            126,
+            "Error: /dev/null cannot be executed: give it the right to, or name what runs it.\n",
+        ),
     ],
 )
 def test_a_program_that_is_not_there_is_one_sentence(
@@ -196,7 +225,10 @@ def tour(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Bought]:
 
 def test_a_replay_stands_in_for_the_program(tour: tuple[Path, Bought]) -> None:
     db, got = tour
-    assert asyncio.run(bought(*PROGRAM, "tap", "shop", "--replay", "tour", "--speed", "max", db=db)) == got
+    assert (
+        asyncio.run(bought(*PROGRAM, "tap", "shop", "--replay", "tour", "--speed", "max", db=db))
+        == got
+    )
 
 
 def test_a_request_that_was_not_recorded_is_an_error_of_json_rpc_a_sentence_and_exit_code_5(

@@ -67,13 +67,26 @@ def rows_of(ran: Ran) -> dict[str, dict[str, Any]]:
     return {row["fault"]: row for row in json.loads(ran.out)}
 
 
-TIMEOUT_S = 10  # a run without a fault may take half of it, on a machine that has other things to do
+# a run without a fault may take half of it, on a machine that has other things to do
+TIMEOUT_S = 10
 
 
 @pytest.mark.long
-def test_a_client_that_takes_an_end_for_the_whole_is_convicted_and_the_cassettes_show_it(tmp_path: Path) -> None:
+def test_a_client_that_takes_an_end_for_the_whole_is_convicted_and_the_cassettes_show_it(
+    tmp_path: Path,
+) -> None:
     cassettes, junit = tmp_path / "faults", tmp_path / "torture.xml"
-    options = ("--timeout", TIMEOUT_S, "--jobs", 8, "--cassettes", cassettes, "--junit", junit, "--json")
+    options = (
+        "--timeout",
+        TIMEOUT_S,
+        "--jobs",
+        8,
+        "--cassettes",
+        cassettes,
+        "--junit",
+        junit,
+        "--json",
+    )
     ran = torture(tmp_path, DEMO, *options, "--", *client(PRINTS, QUESTION))
     rows = rows_of(ran)
     assert (ran.code, problems("torture", json.loads(ran.out))) == (4, []), ran.err
@@ -92,7 +105,12 @@ def test_a_client_that_takes_an_end_for_the_whole_is_convicted_and_the_cassettes
     assert (suite.get("tests"), suite.get("failures")) == ("30", "14")
     whole, half = (
         run_parent(
-            tmp_path / "recorder.db", "run", "--replay", rows[fault]["cassette"], "--", *client(PRINTS, QUESTION)
+            tmp_path / "recorder.db",
+            "run",
+            "--replay",
+            rows[fault]["cassette"],
+            "--",
+            *client(PRINTS, QUESTION),
         )
         for fault in ("slice:utf8", "end@25")
     )
@@ -101,7 +119,8 @@ def test_a_client_that_takes_an_end_for_the_whole_is_convicted_and_the_cassettes
     assert len(half.out) == 128, "the cassette alone shows the fault"
 
 
-# A client over WebSocket for which the connection may be closed when it likes: iteration ends with a Close of 1000.
+# A client over WebSocket for which the connection may be closed when it likes: iteration ends with
+# a Close of 1000.
 LISTENS = """
 import json, os, sys
 from websockets.sync.client import connect
@@ -118,12 +137,23 @@ with connect(os.environ["OPENAI_BASE_URL"].replace("http", "ws", 1) + "/response
 
 
 @pytest.mark.long
-def test_over_websocket_a_close_is_taken_for_the_whole_and_the_cassettes_show_it(tmp_path: Path) -> None:
+def test_over_websocket_a_close_is_taken_for_the_whole_and_the_cassettes_show_it(
+    tmp_path: Path,
+) -> None:
     db, listens = tmp_path / "recorder.db", [sys.executable, "-c", LISTENS]
     with beside(demo_upstream) as demo:
         options = ("--session", "parent", "--upstream", f"openai={demo.base_url}")
         assert run_parent(db, "run", *options, "--", *listens).code == 0
-    words = ("--timeout", TIMEOUT_S, "--jobs", 8, "--cassettes", tmp_path / "faults", "--json", "parent")
+    words = (
+        "--timeout",
+        TIMEOUT_S,
+        "--jobs",
+        8,
+        "--cassettes",
+        tmp_path / "faults",
+        "--json",
+        "parent",
+    )
     rows = rows_of(run_parent(db, "torture", *words, "--", *listens))
     assert len(rows) > 20
     inside = {fault for fault, row in rows.items() if not row["place"].startswith("after")}
@@ -139,17 +169,33 @@ def test_over_websocket_a_close_is_taken_for_the_whole_and_the_cassettes_show_it
         fault: expected[fault.partition("@")[0].partition(":")[0]] for fault in inside
     }
     assert {rows[fault]["verdict"] for fault in {*rows} - inside} == {"survived"}
-    half = next(row for fault, row in rows.items() if fault.startswith("close") and row["place"] == "inside a text")
+    half = next(
+        row
+        for fault, row in rows.items()
+        if fault.startswith("close") and row["place"] == "inside a text"
+    )
     shown = run_parent(db, "run", "--replay", half["cassette"], "--", *listens)
     assert shown.code == 0
     assert f"it printed {len(shown.out)} bytes" in half["why"]
 
 
 @pytest.mark.slow
-def test_who_asks_again_gets_the_recorded_answer_and_three_runs_give_the_same_verdicts(tmp_path: Path) -> None:
+def test_who_asks_again_gets_the_recorded_answer_and_three_runs_give_the_same_verdicts(
+    tmp_path: Path,
+) -> None:
     verdicts = []
     for _ in range(3):
-        ran = torture(tmp_path, DEMO, "--timeout", TIMEOUT_S, "--jobs", 8, "--json", "--", *client(CAREFUL, QUESTION))
+        ran = torture(
+            tmp_path,
+            DEMO,
+            "--timeout",
+            TIMEOUT_S,
+            "--jobs",
+            8,
+            "--json",
+            "--",
+            *client(CAREFUL, QUESTION),
+        )
         verdicts.append({fault: row["verdict"] for fault, row in rows_of(ran).items()})
     assert verdicts[0] == verdicts[1] == verdicts[2]
     retried = {fault for fault, verdict in verdicts[0].items() if verdict == "retried"}
@@ -164,10 +210,16 @@ def test_who_asks_again_gets_the_recorded_answer_and_three_runs_give_the_same_ve
         ("raise SystemExit(7)", 1, "CMD exited with 7 without a fault"),
         ("print('nothing is asked')", 3, "there was nothing to judge"),
         (f"{PRINTS}\nimport time\nprint(time.time_ns())", 1, "printed something else on stdout"),
-        (f"{PRINTS}\nimport time\ntime.sleep(0.6)", 1, "give a --timeout of more than twice that, not 1."),
+        (
+            f"{PRINTS}\nimport time\ntime.sleep(0.6)",
+            1,
+            "give a --timeout of more than twice that, not 1.",
+        ),
     ],
 )
-def test_a_command_that_proves_nothing_is_refused(program: str, code: int, said: str, tmp_path: Path) -> None:
+def test_a_command_that_proves_nothing_is_refused(
+    program: str, code: int, said: str, tmp_path: Path
+) -> None:
     timeout = 1 if "sleep" in program else TIMEOUT_S
     ran = torture(tmp_path, DEMO, "--timeout", timeout, "--", *client(program, QUESTION))
     assert (ran.code, said in ran.err) == (code, True), ran.err
@@ -176,7 +228,9 @@ def test_a_command_that_proves_nothing_is_refused(program: str, code: int, said:
 def test_a_question_that_is_not_recorded_is_refused(tmp_path: Path) -> None:
     other = QUESTION.replace("What is a stream?", "What is a river?")
     ran = torture(tmp_path, DEMO, "--", *client(PRINTS, other))
-    assert (ran.code, "asked without a fault for what is not recorded" in ran.err) == (1, True), ran.err
+    assert (ran.code, "asked without a fault for what is not recorded" in ran.err) == (1, True), (
+        ran.err
+    )
 
 
 @pytest.mark.parametrize(
@@ -184,7 +238,11 @@ def test_a_question_that_is_not_recorded_is_refused(tmp_path: Path) -> None:
     [
         ((DEMO,), 2, "Which command? `recorder torture"),
         (("nobody", "--", sys.executable), 3, "nobody"),
-        ((DEMO, "--cassettes", "/dev/null/faults", "--", sys.executable), 1, "/dev/null/faults cannot be written: "),
+        (
+            (DEMO, "--cassettes", "/dev/null/faults", "--", sys.executable),
+            1,
+            "/dev/null/faults cannot be written: ",
+        ),
         ((DEMO, "--", "no-such-program"), 127, "no-such-program is not on the PATH"),
     ],
 )
@@ -208,7 +266,9 @@ def test_an_interrupt_ends_what_it_has_started(tmp_path: Path) -> None:
     pids.mkdir()
     words = ("torture", str(DEMO), "--timeout", "600", "--jobs", "9", "--db", str(db), "--")
     command = [*PROGRAM, *words, *client(WAITS, QUESTION, str(pids))]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=environment(tmp_path))
+    process = subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=environment(tmp_path)
+    )
     try:
         wait_until(lambda: len(list(pids.iterdir())) >= RUNS)
         process.send_signal(signal.SIGINT)

@@ -49,7 +49,12 @@ class Ui:
         wait_until(lambda: process.poll() is not None or "\n" in out.read_text())
         found = URL_LINE.fullmatch(self.line)
         assert found, (self.line, err.read_text())
-        self.base, self.port, self.token, self.fragment = found[1], int(found[2]), found[3], found[4]
+        self.base, self.port, self.token, self.fragment = (
+            found[1],
+            int(found[2]),
+            found[3],
+            found[4],
+        )
 
     @property
     def line(self) -> str:
@@ -133,7 +138,9 @@ def test_a_taken_port_is_one_sentence(db: Path) -> None:
 @pytest.mark.timed
 def test_it_ends_at_once_with_a_stream_that_is_followed(db: Path, number: int) -> None:
     with ui(db) as viewer:
-        asked = urllib.request.Request(viewer.base + "/api/follow", headers={"X-Recorder-Token": viewer.token})
+        asked = urllib.request.Request(
+            viewer.base + "/api/follow", headers={"X-Recorder-Token": viewer.token}
+        )
         with urllib.request.urlopen(asked, timeout=30) as stream:
             assert stream.readline() == b"retry: 2000\n"
             assert viewer.stop(number) == 0
@@ -176,7 +183,9 @@ def command_of(pid: int) -> str:
     return Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ")
 
 
-pytestmark = pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="looks for processes in /proc")
+pytestmark = pytest.mark.skipif(
+    not Path("/proc/self/cmdline").exists(), reason="looks for processes in /proc"
+)
 
 
 def test_a_recorder_has_a_viewer_that_ends_with_it(tmp_path: Path) -> None:
@@ -193,7 +202,10 @@ async def test_a_password_of_the_database_is_in_no_command_line() -> None:
     """All users of a machine see the command lines of its processes."""
     url = database_url("postgresql://me:hidden@127.0.0.1:9/none")
     async with viewing(url, 0):
-        lines = [command_of(int(pid)) for pid in Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()]
+        lines = [
+            command_of(int(pid))
+            for pid in Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
+        ]
         assert any("serving.viewer" in line for line in lines)
         assert "hidden" not in " ".join(lines)
 

@@ -44,7 +44,11 @@ def answered(code: str, analysis: Path) -> Any:
     """What the code leaves in `answer`, with the functions that the page defines."""
     before = PAGE.partition("## Ten questions")[0].replace("analysis/", f"{analysis}/")
     library = "pl" if "pl." in code else "pd"
-    (definition,) = [block for block in re.findall(r"```python\n(.*?)```", before, re.S) if f"{library}." in block]
+    (definition,) = [
+        block
+        for block in re.findall(r"```python\n(.*?)```", before, re.S)
+        if f"{library}." in block
+    ]
     names: dict[str, Any] = {}
     exec(definition + code, names)
     return names["answer"]
@@ -52,7 +56,9 @@ def answered(code: str, analysis: Path) -> Any:
 
 def test_duckdb_answers_as_sqlite(analysis: Path, expected: dict[str, Rows]) -> None:
     with tables(analysis) as connection:
-        given = {question: plain(connection.execute(sql).fetchall()) for question, sql in DUCKDB.items()}
+        given = {
+            question: plain(connection.execute(sql).fetchall()) for question, sql in DUCKDB.items()
+        }
     assert given == expected
 
 

@@ -58,12 +58,17 @@ def free_port() -> int:
         return port
 
 
-WAITING = "".join(f"[{verb}]\nwait = 60\n" for verb in ("sessions", "show", "replay"))  # on a machine that is busy
+# on a machine that is busy
+WAITING = "".join(f"[{verb}]\nwait = 60\n" for verb in ("sessions", "show", "replay"))
 
 
 async def test_the_quick_start_records_and_replays(upstream: DemoServer, tmp_path: Path) -> None:
-    """The lines of "Record, look, replay" as they stand, on a free port, against the built-in upstream."""
-    install, *lines = next(block for block in blocks(README, "sh") if "recorder serve &" in block).splitlines()
+    """The lines of "Record, look, replay" as they stand, on a free port, against the built-in
+    upstream.
+    """
+    install, *lines = next(
+        block for block in blocks(README, "sh") if "recorder serve &" in block
+    ).splitlines()
     assert shlex.split(install, comments=True) == ["pip", "install", "."]
     assert len(lines) <= 15
     port = str(free_port())
@@ -72,7 +77,11 @@ async def test_the_quick_start_records_and_replays(upstream: DemoServer, tmp_pat
     own.write_text(
         f'db = "{tmp_path}/recorder.db"\n[serve]\nport = {port}\nupstream = ["openai={upstream.base_url}"]\n{WAITING}'
     )
-    script = "\n".join(lines).replace("8787", port).replace("curl -N", "curl -sN --retry 20 --retry-connrefused")
+    script = (
+        "\n".join(lines)
+        .replace("8787", port)
+        .replace("curl -N", "curl -sN --retry 20 --retry-connrefused")
+    )
     script = script.replace("recorder serve &", "recorder serve 2> serve.log &")
     script = script.replace("\nrecorder sessions", " > received.sse\nrecorder sessions", 1)
     script += "\nkill $!; wait $!; cmp body.sse received.sse && echo the same"
@@ -95,7 +104,9 @@ async def test_the_quick_start_records_and_replays(upstream: DemoServer, tmp_pat
 
 async def test_the_quick_start_needs_no_key(tmp_path: Path) -> None:
     """With the two lines for it in place of `recorder serve`, and the others as they stand."""
-    started = next(block for block in blocks(README, "sh") if "recorder demo --serve &" in block).splitlines()
+    started = next(
+        block for block in blocks(README, "sh") if "recorder demo --serve &" in block
+    ).splitlines()
     shown = next(block for block in blocks(README, "sh") if "recorder serve &" in block)
     asked = shown[shown.index("curl") : shown.index("\nrecorder sessions")]
     here, upstream = free_port(), free_port()
@@ -126,8 +137,12 @@ recorder show latest
     assert b"response.completed" in (tmp_path / "received.sse").read_bytes()
 
 
-async def test_ten_lines_lead_from_a_live_call_to_a_green_test_without_network(tmp_path: Path) -> None:
-    """The lines of "Test" as they stand; the built-in upstream is the provider, and then it is gone."""
+async def test_ten_lines_lead_from_a_live_call_to_a_green_test_without_network(
+    tmp_path: Path,
+) -> None:
+    """The lines of "Test" as they stand; the built-in upstream is the provider, and then it is
+    gone.
+    """
     [test] = blocks(README, "python")
     shown = next(block for block in blocks(README, "sh") if "pytest --recorder-mode" in block)
     live, add, again, verify = shown.splitlines()
@@ -169,8 +184,14 @@ def test_the_settings_shown_are_settings(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     with click.Context(recorder) as context:
-        taken = {verb: defaults(verb, command) for verb in VERBS if (command := recorder.get_command(context, verb))}
-    in_file = {name.replace("-", "_"): str(value) for name, value in tomllib.loads(shown)["serve"].items()}
+        taken = {
+            verb: defaults(verb, command)
+            for verb in VERBS
+            if (command := recorder.get_command(context, verb))
+        }
+    in_file = {
+        name.replace("-", "_"): str(value) for name, value in tomllib.loads(shown)["serve"].items()
+    }
     assert taken["serve"] == {**in_file, "db": f"{own.parent}/recordings.db"}
     assert taken["env"] == {}
 
@@ -186,7 +207,10 @@ def test_the_newest_session_of_the_queries_is_the_latest(tmp_path: Path) -> None
             add(store, make_events(exchange, [make_end("completed")], ["end"]))
     [sql] = [block for block in blocks(LOG, "sql") if "$.status" in block]
     with closing(sqlite3.connect(tmp_path / "log.db")) as connection:
-        assert {row[0] for row in connection.execute(sql)} == {resumed.exchange_id, again.exchange_id}
+        assert {row[0] for row in connection.execute(sql)} == {
+            resumed.exchange_id,
+            again.exchange_id,
+        }
 
 
 def test_every_query_shown_answers(tmp_path: Path) -> None:
@@ -202,13 +226,18 @@ def test_every_table_and_kind_is_documented() -> None:
     tables = [table.name for table in (*schema.LOG, *more)]
     for name in [*tables, *get_args(Kind), *statuses]:
         assert f"`{name}`" in LOG or name == "note", f"docs/log.md does not mention {name}"
-    disposable = [table.name for table in (schema.rebuilds, schema.dead_letters, *schema.tables_of.values())]
-    assert set(schema.metadata.tables) == {*tables, *disposable}  # docs/sql.md is about what these mean
+    disposable = [
+        table.name for table in (schema.rebuilds, schema.dead_letters, *schema.tables_of.values())
+    ]
+    # docs/sql.md is about what these mean
+    assert set(schema.metadata.tables) == {*tables, *disposable}
 
 
 def test_make_has_the_targets_that_the_readme_names() -> None:
     named = set(re.findall(r"make ([a-z-]+)", README))
-    shown = subprocess.run(["make", "-C", ROOT, "help"], capture_output=True, text=True, check=True).stdout
+    shown = subprocess.run(
+        ["make", "-C", ROOT, "help"], capture_output=True, text=True, check=True
+    ).stdout
     assert named == set(re.findall(r"^([a-z-]+)", shown, re.MULTILINE)) & named
 
 

@@ -43,7 +43,9 @@ def asked(asking: Query, sql: str) -> list[Row]:
 
 
 def shown(found: Results) -> dict[str, Any]:
-    return {entry.question: cookbook.shown_rows(entry, *found[entry.question]) for entry in COOKBOOK}
+    return {
+        entry.question: cookbook.shown_rows(entry, *found[entry.question]) for entry in COOKBOOK
+    }
 
 
 def test_there_are_twenty_questions_and_most_find_something(demo_recording: Path) -> None:
@@ -109,9 +111,15 @@ PARALLEL = {
 def parallel(postgres_database: URL) -> URL:
     """A log on a server that reads every table with several processes if it may."""
     with psycopg.connect(conninfo(postgres_database), autocommit=True) as connection:
-        forced = "debug_parallel_query" if connection.info.server_version >= 160000 else "force_parallel_mode"
+        forced = (
+            "debug_parallel_query"
+            if connection.info.server_version >= 160000
+            else "force_parallel_mode"
+        )
         for name, value in {**PARALLEL, forced: "on"}.items():
-            connection.execute(f'ALTER DATABASE "{postgres_database.database}" SET {name} = {value}'.encode())
+            connection.execute(
+                f'ALTER DATABASE "{postgres_database.database}" SET {name} = {value}'.encode()
+            )
     return postgres_database
 
 
@@ -126,16 +134,22 @@ def recorded(url: URL, exchanges: int, events: int) -> None:
             kinds[1:1] = ["frame"] * events
             add(store, make_events(exchange, raws, kinds))
     with connected(url) as connection:
-        connection.execute(f"UPDATE events SET data_start = 6, data_length = {len(payload)} WHERE kind = 'frame'")
+        connection.execute(
+            f"UPDATE events SET data_start = 6, data_length = {len(payload)} WHERE kind = 'frame'"
+        )
         a_conversation(connection)
     with psycopg.connect(conninfo(url), autocommit=True) as server:
         server.execute("ANALYZE")
 
 
 @pytest.mark.parametrize(
-    ("exchanges", "events"), [(1, 200), pytest.param(50, 1_000, marks=pytest.mark.slow)], ids=["few", "many"]
+    ("exchanges", "events"),
+    [(1, 200), pytest.param(50, 1_000, marks=pytest.mark.slow)],
+    ids=["few", "many"],
 )
-def test_every_view_and_example_is_read_in_parallel(parallel: URL, exchanges: int, events: int) -> None:
+def test_every_view_and_example_is_read_in_parallel(
+    parallel: URL, exchanges: int, events: int
+) -> None:
     recorded(parallel, exchanges, events)
     with open_query(parallel) as asking:
         for view in VIEWS:
@@ -149,15 +163,24 @@ def test_every_view_and_example_is_read_in_parallel(parallel: URL, exchanges: in
 
 def test_the_page_names_what_is_not_a_view() -> None:
     text = (ROOT / "docs" / "sql.md").read_text() + page()
-    assert [name for name in (SEARCH, rebuilds.name, dead_letters.name) if f"`{name}`" not in text] == []
+    assert [
+        name for name in (SEARCH, rebuilds.name, dead_letters.name) if f"`{name}`" not in text
+    ] == []
 
 
 def test_the_limits_on_the_page_are_those_of_the_program() -> None:
     text = (ROOT / "docs" / "sql.md").read_text()
-    limits = (f"{TABLE_ROWS:,} rows, `--json` takes {HELD_BYTES >> 20} MiB", f"cut at {STORABLE_LIMIT:,} characters")
+    limits = (
+        f"{TABLE_ROWS:,} rows, `--json` takes {HELD_BYTES >> 20} MiB",
+        f"cut at {STORABLE_LIMIT:,} characters",
+    )
     assert [limit for limit in limits if limit not in text] == []
 
 
 def test_no_meaning_is_of_a_column_that_is_not_there() -> None:
-    names = {name for view in VIEWS for name in (*view.columns, *(f"{view.name}.{column}" for column in view.columns))}
+    names = {
+        name
+        for view in VIEWS
+        for name in (*view.columns, *(f"{view.name}.{column}" for column in view.columns))
+    }
     assert set(MEANINGS) <= names

@@ -34,7 +34,9 @@ def clickhouse(tmp_path: Path) -> Iterator[ClickHouse]:
 
 
 @pytest.mark.slow
-def test_clickhouse_gives_the_rows_of_sqlite_over_the_files(clickhouse: ClickHouse, log: Path) -> None:
+def test_clickhouse_gives_the_rows_of_sqlite_over_the_files(
+    clickhouse: ClickHouse, log: Path
+) -> None:
     for statement in OPENED_BY_CLICKHOUSE.replace("analysis/", f"{log}/parquet/").splitlines():
         clickhouse.rows(statement)
     answers = answers_of_the_log(log / "recorder.db", CLICKHOUSE)
@@ -43,8 +45,12 @@ def test_clickhouse_gives_the_rows_of_sqlite_over_the_files(clickhouse: ClickHou
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(shutil.which("java") is None, reason="Spark needs Java: apt-get install default-jre-headless")
-def test_spark_gives_the_rows_of_sqlite_over_the_files(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.skipif(
+    shutil.which("java") is None, reason="Spark needs Java: apt-get install default-jre-headless"
+)
+def test_spark_gives_the_rows_of_sqlite_over_the_files(
+    log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", "--driver-memory 1g pyspark-shell")
     names: dict[str, Any] = {}
     exec(OPENED_BY_SPARK.replace("analysis/", f"{log}/parquet/"), names)

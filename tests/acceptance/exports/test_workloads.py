@@ -1,4 +1,5 @@
-"""What AIPerf's loader and Harbor's models make of exports: the work of real agents, of the demo and of the corpus.
+"""What AIPerf's loader and Harbor's models make of exports: the work of real agents, of the demo
+and of the corpus.
 
 Both come from PyPI, AIPerf with 1.2 GB, so this is slow.
 """
@@ -92,7 +93,11 @@ def exported(log: Path, format: str, *options: str) -> list[Path]:
 
 def output_of(*command: object, **variables: str) -> str:
     done = subprocess.run(
-        [*map(str, command)], capture_output=True, text=True, timeout=JUDGING_S, env={**os.environ, **variables}
+        [*map(str, command)],
+        capture_output=True,
+        text=True,
+        timeout=JUDGING_S,
+        env={**os.environ, **variables},
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -112,19 +117,33 @@ def test_aiperf_takes_each_trace_as_it_stands(log: Path, tmp_path: Path) -> None
     files = exported(log, "mooncake", "--block-size", str(BLOCK_TOKENS))
     assert len(files) > 20
     python = installing.folder(AIPERF) / "bin" / "python"
-    printed = output_of(python, "-c", LOADS, tmp_path / "tokenizer", BLOCK_TOKENS, *files).splitlines()
+    printed = output_of(
+        python, "-c", LOADS, tmp_path / "tokenizer", BLOCK_TOKENS, *files
+    ).splitlines()
     for file, line in zip(files, printed, strict=False):
         assert json.loads(line) == rows_of(file), file
     prompts = printed[len(files) :]
     rows = rows_of(files[-1])
-    assert prompts == [f"{row['session_id']}|{row.get('delay')}|{row['input_length']}" for row in rows]
+    assert prompts == [
+        f"{row['session_id']}|{row.get('delay')}|{row['input_length']}" for row in rows
+    ]
     assert len(rows) == 4
 
 
 @pytest.mark.slow
 def test_harbor_takes_each_trajectory_as_it_stands(log: Path, tmp_path: Path) -> None:
-    """Its models need pydantic alone; the program itself wants a newer Python than some of those that we support."""
-    fetching = ("--no-deps", "--python-version", "3.12", "--only-binary=:all:", "--quiet", "--dest", tmp_path)
+    """Its models need pydantic alone; the program itself wants a newer Python than some of those
+    that we support.
+    """
+    fetching = (
+        "--no-deps",
+        "--python-version",
+        "3.12",
+        "--only-binary=:all:",
+        "--quiet",
+        "--dest",
+        tmp_path,
+    )
     output_of(sys.executable, "-m", "pip", "download", HARBOR, *fetching)
     [wheel] = tmp_path.glob("harbor-*.whl")
     files = exported(log, "atif")

@@ -1,4 +1,6 @@
-"""Readers of any bytes: what broke one once is read, and for a minute each nothing else is found that does."""
+"""Readers of any bytes: what broke one once is read, and for a minute each nothing else is found
+that does.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,8 @@ from tools.fuzz.targets import SEEDS, TARGETS
 
 REGRESSIONS = sorted(path for path in (DATA / "fuzz").iterdir() if path.suffix != ".md")
 SECONDS = 60
-# Linux hands the peak of a parent's memory on to its child, and the suite's is above the fuzzer's limit: one between.
+# Linux hands the peak of a parent's memory on to its child, and the suite's is above the fuzzer's
+# limit: one between.
 _APART = (sys.executable, "-c", "import subprocess, sys; sys.exit(subprocess.call(sys.argv[1:]))")
 
 
@@ -32,7 +35,8 @@ def test_what_broke_a_target_once_does_not_again() -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(SECONDS + 120)
 @pytest.mark.skipif(
-    importlib.util.find_spec("atheris") is None, reason="no atheris here: it is for Linux and Python up to 3.13"
+    importlib.util.find_spec("atheris") is None,
+    reason="no atheris here: it is for Linux and Python up to 3.13",
 )
 @pytest.mark.parametrize("name", list(TARGETS))
 def test_nothing_is_found_that_breaks_a_target(name: str) -> None:

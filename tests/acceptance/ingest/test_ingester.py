@@ -20,7 +20,9 @@ def test_a_recorder_that_lets_go_of_its_pipe_first_is_ingested(tmp_path: Path) -
     journal = Journal(tmp_path / "recorder.db.journal", "r")
     exchange = Exchange(journal).chunk(COMPLETED).end()
     command = command_of("recorder.commands.serving.ingester", str(journal.directory))
-    with subprocess.Popen(command, stdin=subprocess.PIPE, env={**os.environ, VARIABLE: str(path)}) as process:
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, env={**os.environ, VARIABLE: str(path)}
+    ) as process:
         try:
             assert process.stdin
             process.stdin.close()

@@ -21,12 +21,20 @@ Say = Callable[[str], None]
 
 def openai_chat(clients: ExitStack, url: str, stream: bool) -> Say:
     client, told = clients.enter_context(openai_client(url)), list[Any]()
-    tools: list[Any] = [{"type": "function", "function": {"name": "get_weather", "parameters": TOOL}}]
+    tools: list[Any] = [
+        {"type": "function", "function": {"name": "get_weather", "parameters": TOOL}}
+    ]
 
     def ask() -> Any:
         if not stream:
-            return client.chat.completions.create(model="gpt-5.5", messages=told, tools=tools).choices[0].message
-        with client.chat.completions.stream(model="gpt-5.5", messages=told, tools=tools) as streaming:
+            return (
+                client.chat.completions.create(model="gpt-5.5", messages=told, tools=tools)
+                .choices[0]
+                .message
+            )
+        with client.chat.completions.stream(
+            model="gpt-5.5", messages=told, tools=tools
+        ) as streaming:
             return streaming.get_final_completion().choices[0].message
 
     def say(text: str) -> None:
@@ -52,7 +60,11 @@ def messages(clients: ExitStack, url: str, stream: bool) -> Say:
     def ask() -> Any:
         marked: Any = [{**each} for each in told]
         if isinstance(marked[-1]["content"], str):  # the mark of what is cached moves on
-            block = {"type": "text", "text": marked[-1]["content"], "cache_control": {"type": "ephemeral"}}
+            block = {
+                "type": "text",
+                "text": marked[-1]["content"],
+                "cache_control": {"type": "ephemeral"},
+            }
             marked[-1]["content"] = [block]
         if not stream:
             return client.messages.create(messages=marked, **given)
@@ -64,7 +76,9 @@ def messages(clients: ExitStack, url: str, stream: bool) -> Say:
         told.append({"role": "assistant", "content": (answer := ask()).content})
         uses = [block.id for block in answer.content if block.type == "tool_use"]
         if uses:
-            results = [{"type": "tool_result", "tool_use_id": id, "content": "sunny"} for id in uses]
+            results = [
+                {"type": "tool_result", "tool_use_id": id, "content": "sunny"} for id in uses
+            ]
             told.append({"role": "user", "content": results})
             told.append({"role": "assistant", "content": ask().content})
 
@@ -72,7 +86,9 @@ def messages(clients: ExitStack, url: str, stream: bool) -> Say:
 
 
 def contents(clients: ExitStack, url: str, stream: bool) -> Say:
-    talk = clients.enter_context(gemini_client(url, "v1beta")).chats.create(model="gemini-3.5-flash")
+    talk = clients.enter_context(gemini_client(url, "v1beta")).chats.create(
+        model="gemini-3.5-flash"
+    )
 
     def say(text: str) -> None:
         if stream:
@@ -85,7 +101,11 @@ def contents(clients: ExitStack, url: str, stream: bool) -> Say:
 
 def responses(clients: ExitStack, url: str, stream: bool) -> Say:
     client, told = clients.enter_context(openai_client(url)), list[Any]()
-    tool: Any = {"type": "function", "name": "get_weather", "parameters": {**TOOL, "additionalProperties": False}}
+    tool: Any = {
+        "type": "function",
+        "name": "get_weather",
+        "parameters": {**TOOL, "additionalProperties": False},
+    }
 
     def ask() -> Any:
         given: dict[str, Any] = {"model": "gpt-5.5", "input": told, "tools": [tool], "store": False}
@@ -98,7 +118,9 @@ def responses(clients: ExitStack, url: str, stream: bool) -> Say:
         told.append({"role": "user", "content": text})
         told.extend((answer := ask()).output)
         calls = [item.call_id for item in answer.output if item.type == "function_call"]
-        told.extend({"type": "function_call_output", "call_id": id, "output": "sunny"} for id in calls)
+        told.extend(
+            {"type": "function_call_output", "call_id": id, "output": "sunny"} for id in calls
+        )
         if calls:
             told.extend(ask().output)
 
@@ -126,8 +148,15 @@ async def test_a_conversation_is_one_session_and_two_are_two(tmp_path: Path, str
             def talk() -> None:
                 with ExitStack() as clients:
                     for client in CLIENTS.values():
-                        one, other = client(clients, serve.base, stream), client(clients, serve.base, stream)
-                        for words in (("hello", "hello"), ("weather", "What is a stream?"), ("thanks", "thanks")):
+                        one, other = (
+                            client(clients, serve.base, stream),
+                            client(clients, serve.base, stream),
+                        )
+                        for words in (
+                            ("hello", "hello"),
+                            ("weather", "What is a stream?"),
+                            ("thanks", "thanks"),
+                        ):
                             for say, text in zip((one, other), words, strict=True):
                                 say(text)
 
@@ -153,7 +182,9 @@ def tool_runner(clients: ExitStack, url: str) -> None:
 
     told: Any = [{"role": "user", "content": "weather"}]
     tools: Any = clients.enter_context(anthropic_client(url)).beta.messages
-    tools.tool_runner(model="claude-opus-5", max_tokens=4_096, tools=[get_weather], messages=told).until_done()
+    tools.tool_runner(
+        model="claude-opus-5", max_tokens=4_096, tools=[get_weather], messages=told
+    ).until_done()
 
 
 def function_calling(clients: ExitStack, url: str) -> None:
@@ -171,7 +202,10 @@ def function_calling(clients: ExitStack, url: str) -> None:
 
 def references(clients: ExitStack, url: str) -> None:
     """As the Vercel AI SDK asks: what the provider keeps is only referred to, but for calls."""
-    client, told = clients.enter_context(openai_client(url)), list[Any]([{"role": "user", "content": "weather"}])
+    client, told = (
+        clients.enter_context(openai_client(url)),
+        list[Any]([{"role": "user", "content": "weather"}]),
+    )
     tool: Any = {"type": "function", "name": "get_weather", "parameters": TOOL}
     for text in ("thanks", "bye", None):
         for item in client.responses.create(model="gpt-5.5", input=told, tools=[tool]).output:
@@ -183,22 +217,40 @@ def references(clients: ExitStack, url: str) -> None:
             )
         calls = [each["call_id"] for each in told if each.get("type") == "function_call"]
         is_answered = any(each.get("type") == "function_call_output" for each in told)
-        told += [{"type": "function_call_output", "call_id": id, "output": "12"} for id in calls if not is_answered]
+        told += [
+            {"type": "function_call_output", "call_id": id, "output": "12"}
+            for id in calls
+            if not is_answered
+        ]
         told += [{"role": "user", "content": text}] if is_answered else []
 
 
 def hand_over(clients: ExitStack, url: str) -> None:
-    """As an agent hands over to another one, which has other instructions, another model and no tools."""
-    client, told = clients.enter_context(openai_client(url)), list[Any]([{"role": "user", "content": "weather"}])
+    """As an agent hands over to another one, which has other instructions, another model and no
+    tools.
+    """
+    client, told = (
+        clients.enter_context(openai_client(url)),
+        list[Any]([{"role": "user", "content": "weather"}]),
+    )
     tool: Any = {"type": "function", "name": "get_weather", "parameters": TOOL}
-    told += client.responses.create(model="gpt-5.5", input=told, tools=[tool], instructions="Be brief.").output
+    told += client.responses.create(
+        model="gpt-5.5", input=told, tools=[tool], instructions="Be brief."
+    ).output
     calls = [each.call_id for each in told[1:] if each.type == "function_call"]
     told += [{"type": "function_call_output", "call_id": id, "output": "12"} for id in calls]
     client.responses.create(model="gpt-5", input=told, instructions="Say goodbye.")
-    client.responses.create(model="gpt-5", input=told[-len(calls) :], instructions="What of the rest is left.")
+    client.responses.create(
+        model="gpt-5", input=told[-len(calls) :], instructions="What of the rest is left."
+    )
 
 
-LOOPS: dict[Callable[[ExitStack, str], None], int] = {tool_runner: 2, function_calling: 3, references: 3, hand_over: 3}
+LOOPS: dict[Callable[[ExitStack, str], None], int] = {
+    tool_runner: 2,
+    function_calling: 3,
+    references: 3,
+    hand_over: 3,
+}
 
 
 @pytest.mark.parametrize("loop", LOOPS, ids=lambda loop: loop.__name__)
@@ -217,4 +269,7 @@ async def test_a_loop_is_one_session_and_its_calls_have_their_results(
 
             await asyncio.to_thread(talk)
     assert asked(db, "SELECT count(*) FROM exchanges GROUP BY session_id") == [(LOOPS[loop],)] * 2
-    assert asked(db, "SELECT count(*), count(output) FROM tool_calls GROUP BY session_id") == [(2, 2)] * 2
+    assert (
+        asked(db, "SELECT count(*), count(output) FROM tool_calls GROUP BY session_id")
+        == [(2, 2)] * 2
+    )

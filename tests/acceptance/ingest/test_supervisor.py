@@ -1,4 +1,6 @@
-"""`recorder.ingest.supervisor`: an ingester that dies is followed by another one, and none is left behind."""
+"""`recorder.ingest.supervisor`: an ingester that dies is followed by another one, and none is left
+behind.
+"""
 
 from __future__ import annotations
 
@@ -56,11 +58,15 @@ def is_running(pid: int) -> bool:
 
 
 def test_its_process_runs_when_the_start_is_over(supervisor: IngesterSupervisor) -> None:
-    """A program that ends at once takes the thread with it, and nobody else would start the process."""
+    """A program that ends at once takes the thread with it, and nobody else would start the
+    process.
+    """
     assert supervisor.pid is not None
 
 
-def test_an_ingester_that_is_killed_is_followed_by_another_one(supervisor: IngesterSupervisor) -> None:
+def test_an_ingester_that_is_killed_is_followed_by_another_one(
+    supervisor: IngesterSupervisor,
+) -> None:
     first = until(lambda: supervisor.pid)
     os.kill(first, signal.SIGKILL)
     until(lambda: supervisor.pid not in (first, None))
@@ -81,7 +87,9 @@ def test_one_that_dies_at_the_end_is_followed_by_one_that_reads_the_rest(
     assert supervisor.pid is None
 
 
-def test_one_that_dies_at_the_end_is_the_last_without_retry(supervisor: IngesterSupervisor, journal: Journal) -> None:
+def test_one_that_dies_at_the_end_is_the_last_without_retry(
+    supervisor: IngesterSupervisor, journal: Journal
+) -> None:
     os.kill(until(lambda: supervisor.pid), signal.SIGSTOP)
     journal.close()
     supervisor.finish(retry=False)
@@ -99,7 +107,9 @@ def test_a_stopped_supervisor_leaves_no_process(supervisor: IngesterSupervisor) 
     assert supervisor.wait(0)
 
 
-def test_a_process_that_is_being_started_when_all_ends_is_not_left_behind(tmp_path: Path, journal: Journal) -> None:
+def test_a_process_that_is_being_started_when_all_ends_is_not_left_behind(
+    tmp_path: Path, journal: Journal
+) -> None:
     for _ in range(5):
         supervisor = IngesterSupervisor(database_url(tmp_path / "log.db"), journal.directory)
         supervisor.start()
@@ -110,11 +120,15 @@ def test_a_process_that_is_being_started_when_all_ends_is_not_left_behind(tmp_pa
 
 def test_a_password_of_the_database_is_in_no_command_line(journal: Journal) -> None:
     """All users of a machine see the command lines of its processes."""
-    supervisor = IngesterSupervisor(database_url("postgresql://me:hidden@127.0.0.1:9/none"), journal.directory)
+    supervisor = IngesterSupervisor(
+        database_url("postgresql://me:hidden@127.0.0.1:9/none"), journal.directory
+    )
     supervisor.start()
     try:
         until(lambda: supervisor.pid is not None)
-        shown = subprocess.check_output(["ps", "-ww", "-o", "args=", "-p", str(supervisor.pid)], text=True)
+        shown = subprocess.check_output(
+            ["ps", "-ww", "-o", "args=", "-p", str(supervisor.pid)], text=True
+        )
         assert "serving.ingester" in shown
         assert "hidden" not in shown
     finally:

@@ -8,7 +8,15 @@ from pathlib import Path
 
 from tests.support.proxy import get
 from tests.support.server import everywhere, serving
-from tests.support.sockets import STREAM_HEAD, Action, RawClient, ScriptedUpstream, Send, Wait, chunked
+from tests.support.sockets import (
+    STREAM_HEAD,
+    Action,
+    RawClient,
+    ScriptedUpstream,
+    Send,
+    Wait,
+    chunked,
+)
 
 WATCHED = """
 import os, stat, sys
@@ -26,7 +34,9 @@ main(sys.argv[1:])
 
 
 async def test_serve_syncs_what_it_hands_on_if_it_is_told_to(tmp_path: Path) -> None:
-    """`recorder serve` as it is, but that each sync is noted: which file, and how much of it was there."""
+    """`recorder serve` as it is, but that each sync is noted: which file, and how much of it was
+    there.
+    """
     sizes, go_on = tmp_path / "synced", [asyncio.Event() for _ in range(3)]
     sizes.touch()
     program = (sys.executable, "-c", WATCHED, str(sizes))

@@ -1,4 +1,5 @@
-"""Clients that leave behind the last event of the protocol, as `recorder run` records them: done, and replayed whole.
+"""Clients that leave behind the last event of the protocol, as `recorder run` records them: done,
+and replayed whole.
 
 The upstream sends no end of its body; the clients do not wait for it. The rule is tested in
 `tests/unit/wire/test_conclusion.py`.
@@ -32,7 +33,8 @@ STREAMS = {api: b"".join(DONE[case][1]) for api, case in LAST.items()}
 ALL = b"".join(STREAMS.values())
 CUT = 3  # bytes: the blank line, and the last of an event
 
-# Asks each address it is given, and leaves as soon as so many bytes of the body are there; or reads to the end.
+# Asks each address it is given, and leaves as soon as so many bytes of the body are there; or reads
+# to the end.
 CLIENT = """
 import http.client, os, sys
 from urllib.parse import urlsplit
@@ -48,7 +50,9 @@ for variable, path, size in zip(*[iter(sys.argv[1:])] * 3):
 
 
 def asking(*, whole: bool, short_by: int = 0) -> list[str]:
-    """A command that asks all four APIs, and waits for the end of the body or leaves when it has the events."""
+    """A command that asks all four APIs, and waits for the end of the body or leaves when it has
+    the events.
+    """
     words = [sys.executable, "-c", CLIENT]
     for api, (variable, path) in TARGETS.items():
         size = 0 if whole else len(STREAMS[api]) - short_by
@@ -59,22 +63,35 @@ def asking(*, whole: bool, short_by: int = 0) -> list[str]:
 def recorder_run(db: Path, *words: str) -> Ran:
     """`recorder run` as a user has it; what a busy machine left in the journal is brought in."""
     command = [*PROGRAM, "run", "--db", str(db), *words]
-    ran = subprocess.run(command, env=environment(db.parent), capture_output=True, timeout=120, check=False)
+    ran = subprocess.run(
+        command, env=environment(db.parent), capture_output=True, timeout=120, check=False
+    )
     said = ran.stderr.decode()
     if NOT_ALL in said:
         subprocess.run(
-            [*PROGRAM, "db", "recover", "--db", str(db)], env=environment(db.parent), check=True, timeout=120
+            [*PROGRAM, "db", "recover", "--db", str(db)],
+            env=environment(db.parent),
+            check=True,
+            timeout=120,
         )
     return Ran(ran.returncode, ran.stdout, said)
 
 
 async def recorded(db: Path, cassette: Path, *, cut: int = 0) -> Ran:
-    """Record a command that leaves, before an upstream whose streams stall behind what is left of them."""
+    """Record a command that leaves, before an upstream whose streams stall behind what is left of
+    them.
+    """
     scripts = list[list[Action]]()
     for stream in STREAMS.values():
         scripts.append([Send(STREAM_HEAD + chunked(stream[: len(stream) - cut])), Stall()])
     async with ScriptedUpstream(*scripts) as upstream:
-        words = ("--cassette", str(cassette), *everywhere(upstream.base), "--", *asking(whole=False, short_by=cut))
+        words = (
+            "--cassette",
+            str(cassette),
+            *everywhere(upstream.base),
+            "--",
+            *asking(whole=False, short_by=cut),
+        )
         return await asyncio.to_thread(recorder_run, db, *words)
 
 
@@ -82,7 +99,9 @@ def outcomes(db: Path) -> list[str]:
     return [entry.end["outcome"] for entry in entries(db)]
 
 
-def test_clients_that_leave_behind_the_last_event_are_recorded_again_and_replayed(tmp_path: Path) -> None:
+def test_clients_that_leave_behind_the_last_event_are_recorded_again_and_replayed(
+    tmp_path: Path,
+) -> None:
     db, cassette = tmp_path / "recorder.db", tmp_path / "four.sse.jsonl"
     ran = asyncio.run(recorded(db, cassette))
     assert (ran.code, ran.out) == (0, ALL)
@@ -102,7 +121,9 @@ def _assert_an_old_cassette_is_whole_too(db: Path, cassette: Path) -> None:
     """Those that say `client_disconnect` of a whole stream stand in many repositories."""
     written = cassette.read_bytes().replace(b"client_done", b"client_disconnect")
     *three, gemini = written.split(b'"status":"completed"')
-    cassette.write_bytes(b'"status":"completed"'.join(three) + b'"status":"client_disconnect"' + gemini)
+    cassette.write_bytes(
+        b'"status":"completed"'.join(three) + b'"status":"client_disconnect"' + gemini
+    )
     assert run(db, "diff", "latest", cassette).code == 0
     assert run(db, "import", cassette).code == 0
     played = run(db, "replay", "latest", "--speed", "max")

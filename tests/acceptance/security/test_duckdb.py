@@ -1,4 +1,6 @@
-"""DuckDB reads what recorder opened, and nothing else: whatever a user or a model asks, whoever made an archive."""
+"""DuckDB reads what recorder opened, and nothing else: whatever a user or a model asks, whoever
+made an archive.
+"""
 
 from __future__ import annotations
 
@@ -148,7 +150,9 @@ REFUSED = [
 def test_a_value_that_python_does_not_have_is_said(asking: Query) -> None:
     with pytest.raises(RecorderError, match=r"^A value is too large for a row: write CAST"):
         list(asking.ask("SELECT to_days(2000000000)").rows)
-    assert list(asking.ask("SELECT CAST(to_days(2000000000) AS TEXT)").rows) == [("2000000000 days",)]
+    assert list(asking.ask("SELECT CAST(to_days(2000000000) AS TEXT)").rows) == [
+        ("2000000000 days",)
+    ]
 
 
 def test_what_recorder_did_not_open_is_refused(asking: Query) -> None:
@@ -190,7 +194,9 @@ def test_what_reads_recorders_tables_is_answered(asking: Query) -> None:
 
 def test_each_function_that_may_be_called_is_one_of_duckdb() -> None:
     with duckdb.connect() as connection:
-        rows = connection.execute("SELECT DISTINCT lower(function_name) FROM duckdb_functions()").fetchall()
+        rows = connection.execute(
+            "SELECT DISTINCT lower(function_name) FROM duckdb_functions()"
+        ).fetchall()
     known = {name for (name,) in rows}
     assert known >= FUNCTIONS | ROW_FUNCTIONS
 
@@ -216,8 +222,12 @@ ELSEWHERE = [
 ]
 
 
-def test_no_connection_reaches_another_file(demo_archive: URL, demo_recording: Path, files: dict[str, Path]) -> None:
-    """Recorder's own statements have no list: a view of somebody else may stand behind a name of theirs."""
+def test_no_connection_reaches_another_file(
+    demo_archive: URL, demo_recording: Path, files: dict[str, Path]
+) -> None:
+    """Recorder's own statements have no list: a view of somebody else may stand behind a name of
+    theirs.
+    """
     log = connected("x", "x", lambda opening: opening.attach_log(database_url(demo_recording)))
     reached = []
     for opened in (lake(demo_archive, "x"), log, open_views(demo_archive, "x")):
@@ -243,7 +253,9 @@ HOSTILE = [
 
 @pytest.fixture
 def hostile(demo_archive: URL, tmp_path: Path) -> URL:
-    """A copy of an archive's catalog, to be changed by DuckDB itself: its author is not bound by recorder."""
+    """A copy of an archive's catalog, to be changed by DuckDB itself: its author is not bound by
+    recorder.
+    """
     path = shutil.copy(str(demo_archive.database), tmp_path / "catalog")
     return demo_archive.set(database=str(path))
 
@@ -274,25 +286,39 @@ def test_a_view_of_recorders_name_is_read_as_recorder_declares_it(
     hostile: URL, asking: Query, files: dict[str, Path]
 ) -> None:
     views = ("session_summary", "costs")
-    theirs = "; ".join(f"CREATE OR REPLACE VIEW {view} AS SELECT * FROM read_text('{files['file']}')" for view in views)
+    theirs = "; ".join(
+        f"CREATE OR REPLACE VIEW {view} AS SELECT * FROM read_text('{files['file']}')"
+        for view in views
+    )
     change(hostile, theirs)
     with open_views(hostile, "x") as connection:
         for view in views:
             sql = f"SELECT * FROM {view} ORDER BY ALL"
             assert connection.execute(sql).fetchall() == list(asking.ask(sql).rows)
-    assert run(files["folder"] / "x.db", "sessions", "--db", f"ducklake:{hostile.database}").code == 0
+    assert (
+        run(files["folder"] / "x.db", "sessions", "--db", f"ducklake:{hostile.database}").code == 0
+    )
 
 
-def test_nothing_is_deleted_in_a_folder_that_is_not_of_an_archive(hostile: URL, files: dict[str, Path]) -> None:
+def test_nothing_is_deleted_in_a_folder_that_is_not_of_an_archive(
+    hostile: URL, files: dict[str, Path]
+) -> None:
     """The files that an archive does not know are deleted in its data path, which a catalog names."""
     with closing(sqlite3.connect(str(hostile.database))) as connection, connection:
-        connection.execute(f"UPDATE ducklake_metadata SET value = '{files['folder']}/' WHERE key = 'data_path'")
-    with lake(hostile, "x", writes=True) as opened, pytest.raises(StoreError, match="nothing is deleted there"):
+        connection.execute(
+            f"UPDATE ducklake_metadata SET value = '{files['folder']}/' WHERE key = 'data_path'"
+        )
+    with (
+        lake(hostile, "x", writes=True) as opened,
+        pytest.raises(StoreError, match="nothing is deleted there"),
+    ):
         upkeep.clean(opened)
     assert [path.name for path in files["folder"].iterdir()] == ["secret.csv"]
 
 
-def test_other_tables_of_a_catalogs_server_are_out_of_reach(postgres_database: URL, tmp_path: Path) -> None:
+def test_other_tables_of_a_catalogs_server_are_out_of_reach(
+    postgres_database: URL, tmp_path: Path
+) -> None:
     with psycopg.connect(conninfo(postgres_database)) as connection:
         connection.execute("CREATE SCHEMA private")
         connection.execute(f"CREATE TABLE private.secrets AS SELECT '{SECRET}' AS secret")
@@ -301,6 +327,10 @@ def test_other_tables_of_a_catalogs_server_are_out_of_reach(postgres_database: U
         create(connection)
     with open_query(url) as query:
         assert list(query.ask("SELECT * FROM sessions").rows) == []
-        for name in ("__ducklake_metadata_log", "__DUCKLAKE_METADATA_LOG", "__Ducklake_Metadata_Log"):
+        for name in (
+            "__ducklake_metadata_log",
+            "__DUCKLAKE_METADATA_LOG",
+            "__Ducklake_Metadata_Log",
+        ):
             with pytest.raises(RecorderError, match="not one of them"):
                 query.ask(f'SELECT * FROM "{name}".private.secrets')

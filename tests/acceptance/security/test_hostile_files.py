@@ -1,4 +1,6 @@
-"""Files that somebody else made: read or refused in a sentence, in bounded memory; nothing is written but the log."""
+"""Files that somebody else made: read or refused in a sentence, in bounded memory; nothing is
+written but the log.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +51,9 @@ OF_THE_LOG = {
     "recorder.db.verified",
 }
 
-SAID = re.compile(r".* is passed over: |\d+ files? imported: |  \S+ \([0-9a-f-]{36}\)$|  and \d+ more; ")
+SAID = re.compile(
+    r".* is passed over: |\d+ files? imported: |  \S+ \([0-9a-f-]{36}\)$|  and \d+ more; "
+)
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +64,9 @@ def good(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     Recorded(path).session("../../escaped", FRAMES, FRAMES)
     arguments = {format: ("export", "latest", "--format", format) for format in OURS}
     ours = {format: run(path, *asked).out for format, asked in arguments.items()}
-    return ours | {name: (files_of_others / f"{name}{suffix}").read_bytes() for name, suffix in THEIRS.items()}
+    return ours | {
+        name: (files_of_others / f"{name}{suffix}").read_bytes() for name, suffix in THEIRS.items()
+    }
 
 
 @pytest.fixture(scope="module")
@@ -71,8 +77,13 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]) -> Iterator[Do]:
-    """Run a command in a folder of its own: its exit code, and what it said. It leaves nothing there but the log."""
+def do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
+) -> Iterator[Do]:
+    """Run a command in a folder of its own: its exit code, and what it said.
+
+    It leaves nothing there but the log.
+    """
     home = tmp_path / "work" / "home"
     empty(home / "recorder.db")
     monkeypatch.chdir(home)
@@ -145,7 +156,9 @@ def test_what_is_no_stream_is_refused_in_a_sentence(do: Do, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("format", FORMATS)
-def test_a_name_in_a_file_is_no_path(do: Do, tmp_path: Path, good: dict[str, bytes], format: str) -> None:
+def test_a_name_in_a_file_is_no_path(
+    do: Do, tmp_path: Path, good: dict[str, bytes], format: str
+) -> None:
     code, said = do("import", write(tmp_path, f"x{FORMATS[format]}", good[format]))
     assert code == 0, said
     for verb in (["show", "latest"], ["export", "latest"], ["sessions"], ["verify"]):
@@ -173,7 +186,9 @@ def test_a_file_with_changed_bytes_is_read_or_refused(
     for number in range(40):
         data = bytearray(good[format])
         for _ in range(chance.choice([1, 3, 30])):
-            data[chance.randrange(len(data))] = chance.choice(b'\0\xff{}[]"\\:,\n9-e' + bytes([chance.randrange(256)]))
+            data[chance.randrange(len(data))] = chance.choice(
+                b'\0\xff{}[]"\\:,\n9-e' + bytes([chance.randrange(256)])
+            )
         paths.append(write(tmp_path, f"{number}{FORMATS[format]}", bytes(data)))
     code, said = do("import", *paths)
     assert code in (0, 1)
@@ -182,7 +197,13 @@ def test_a_file_with_changed_bytes_is_read_or_refused(
 
 
 def test_ten_gigabytes_are_refused_unread(do: Do, tmp_path: Path) -> None:
-    for start in (b"data: x\n\n", b'{"recorder_export":1,', b'{"object":"', b"interactions:\n", b'{"log":{'):
+    for start in (
+        b"data: x\n\n",
+        b'{"recorder_export":1,',
+        b'{"object":"',
+        b"interactions:\n",
+        b'{"log":{',
+    ):
         path = write(tmp_path, "huge", start + b"x" * HEAD_BYTES)
         with path.open("r+b") as file:
             file.truncate(10 * 2**30)
@@ -190,7 +211,9 @@ def test_ten_gigabytes_are_refused_unread(do: Do, tmp_path: Path) -> None:
         assert (code, "over 1 GiB" in said) == (1, True), start
 
 
-def test_a_pipe_that_never_ends_is_read_to_the_limit(do: Do, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pipe_that_never_ends_is_read_to_the_limit(
+    do: Do, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(files, "SIZE_LIMIT", 2**22)
 
     class Endless(io.RawIOBase):
@@ -269,7 +292,9 @@ HOSTILE_SCHEMA = [
 def test_a_schema_of_somebody_else_runs_nothing(do: Do, log: Path, sql: str) -> None:
     copy(log, "recorder.db")
     with closing(sqlite3.connect("recorder.db")) as connection:
-        connection.execute("CREATE TRIGGER evil_t AFTER INSERT ON sessions BEGIN SELECT writefile('escaped', 'x'); END")
+        connection.execute(
+            "CREATE TRIGGER evil_t AFTER INSERT ON sessions BEGIN SELECT writefile('escaped', 'x'); END"
+        )
         connection.execute(sql)
         connection.commit()
     code, said = do("query", "SELECT * FROM evil", "--timeout", 0.1)

@@ -1,6 +1,8 @@
-"""Upstreams that answer more than they were asked, less, or something else: nobody gets the answer of another.
+"""Upstreams that answer more than they were asked, less, or something else: nobody gets the answer
+of another.
 
-Each request has a mark, `<client-number>`. Its right answer repeats it, and so does what else is sent because of it.
+Each request has a mark, `<client-number>`. Its right answer repeats it, and so does what else is
+sent because of it.
 """
 
 from __future__ import annotations
@@ -37,7 +39,11 @@ def whole(body: bytes, status: bytes = b"200 OK") -> bytes:
 
 def in_pieces(data: bytes, chance: random.Random) -> Sends:
     cuts = [0, *sorted(chance.sample(range(1, len(data)), 3)), len(data)]
-    return [send for start, end in pairwise(cuts) for send in (chance.random() * LATE_S / 4, data[start:end])]
+    return [
+        send
+        for start, end in pairwise(cuts)
+        for send in (chance.random() * LATE_S / 4, data[start:end])
+    ]
 
 
 Behaviour = Callable[[bytes, random.Random], Sends]
@@ -45,19 +51,32 @@ Behaviour = Callable[[bytes, random.Random], Sends]
 
 BEHAVIOURS: dict[str, Behaviour] = {
     "as it should be": lambda body, chance: [whole(body)],
-    "in chunks": lambda body, chance: [head(b"Transfer-Encoding: chunked") + chunked(body) + LAST_CHUNK],
+    "in chunks": lambda body, chance: [
+        head(b"Transfer-Encoding: chunked") + chunked(body) + LAST_CHUNK
+    ],
     "twice": lambda body, chance: [whole(body) * 2],
     "twice, in two pieces": lambda body, chance: [whole(body), whole(body)],
     "again, later": lambda body, chance: [whole(body), chance.random() * LATE_S, whole(body)],
     "again, in pieces": lambda body, chance: [whole(body), *in_pieces(whole(body), chance)],
-    "again and again": lambda body, chance: [whole(body), 0.005, whole(body) * 20, 0.005, whole(body) * 20],
+    "again and again": lambda body, chance: [
+        whole(body),
+        0.005,
+        whole(body) * 20,
+        0.005,
+        whole(body) * 20,
+    ],
     "a byte more": lambda body, chance: [whole(body), chance.random() * LATE_S, b"H"],
     "a line more": lambda body, chance: [whole(body) + b"\r\n", chance.random() * LATE_S, b"\r\n"],
     "too short a length": lambda body, chance: [head(b"Content-Length: 5") + body + whole(body)],
     "too long a length": lambda body, chance: [head(b"Content-Length: 99999") + body, LATE_S, b""],
-    "two lengths": lambda body, chance: [head(b"Content-Length: 5", b"Content-Length: 9") + body + whole(body)],
+    "two lengths": lambda body, chance: [
+        head(b"Content-Length: 5", b"Content-Length: 9") + body + whole(body)
+    ],
     "a length and chunks": lambda body, chance: [
-        head(b"Content-Length: 5", b"Transfer-Encoding: chunked") + chunked(body) + LAST_CHUNK + whole(body)
+        head(b"Content-Length: 5", b"Transfer-Encoding: chunked")
+        + chunked(body)
+        + LAST_CHUNK
+        + whole(body)
     ],
     "chunks and then more": lambda body, chance: [
         head(b"Transfer-Encoding: chunked") + chunked(body) + LAST_CHUNK,
@@ -65,15 +84,25 @@ BEHAVIOURS: dict[str, Behaviour] = {
         chunked(body) + LAST_CHUNK + whole(body),
     ],
     "announced": lambda body, chance: [b"HTTP/1.1 100 Continue\r\n\r\n" * 50, 0.001, whole(body)],
-    "announced with the mark": lambda body, chance: [head(b"X: " + body, status=b"103 Early Hints"), whole(body)],
+    "announced with the mark": lambda body, chance: [
+        head(b"X: " + body, status=b"103 Early Hints"),
+        whole(body),
+    ],
     "announced afterwards": lambda body, chance: [
         whole(body),
         chance.random() * LATE_S,
         head(b"X: " + body, status=b"103 Early Hints") * 50,
     ],
-    "announced without end": lambda body, chance: [head(b"X: " + body, status=b"103 Early Hints") * 9_000, b""],
+    "announced without end": lambda body, chance: [
+        head(b"X: " + body, status=b"103 Early Hints") * 9_000,
+        b"",
+    ],
     "204 with a body": lambda body, chance: [head(status=b"204 No Content") + whole(body)],
-    "204 with a body, later": lambda body, chance: [head(status=b"204 No Content"), LATE_S / 2, whole(body)],
+    "204 with a body, later": lambda body, chance: [
+        head(status=b"204 No Content"),
+        LATE_S / 2,
+        whole(body),
+    ],
     "304 with a body": lambda body, chance: [whole(whole(body), status=b"304 Not Modified")],
     "304 with a body, later": lambda body, chance: [
         head(b"Content-Length: 9", status=b"304 Not Modified"),
@@ -109,7 +138,9 @@ class Hostile:
             behaviour = self._random.choice(list(BEHAVIOURS.values()))
             self._silent.clear()
             try:
-                await self._play(writer, behaviour(b"<%b>" % mark * self._random.randrange(1, 50), self._random))
+                await self._play(
+                    writer, behaviour(b"<%b>" % mark * self._random.randrange(1, 50), self._random)
+                )
             finally:
                 self._silent.set()
 
@@ -141,7 +172,9 @@ class Asking:
             self._client = await self._proxy.connect()
         mark = f"{self._name}-{number}"
         body = b"{}" if method == "POST" else b""
-        await self._client.send(get(f"/v1/{mark}", f"x-api-key: {self._key}".encode(), method=method, body=body))
+        await self._client.send(
+            get(f"/v1/{mark}", f"x-api-key: {self._key}".encode(), method=method, body=body)
+        )
         async with asyncio.timeout(PATIENCE_S):
             response = await self._client.response(to_head=method == "HEAD")
         found = self._marks(response)
@@ -157,7 +190,9 @@ class Asking:
 
     def _marks(self, response: RawResponse) -> set[tuple[bytes, bytes]]:
         assert re.fullmatch(rb"(200|204|304|502) [\w ]+", response.status), response
-        text = b"\n".join([response.status, *[b": ".join(header) for header in response.headers], response.body])
+        text = b"\n".join(
+            [response.status, *[b": ".join(header) for header in response.headers], response.body]
+        )
         return set(MARK.findall(text))
 
 
@@ -182,7 +217,9 @@ async def with_keys_of_their_own(folder: Path, requests: int) -> None:
                 assert {owner for owner, _ in found} <= {name}
             client.close()
 
-        clients = [Asking(proxy, f"c{n}", f"key-{n}", chance.randrange(2**32)) for n in range(CLIENTS)]
+        clients = [
+            Asking(proxy, f"c{n}", f"key-{n}", chance.randrange(2**32)) for n in range(CLIENTS)
+        ]
         async with asyncio.TaskGroup() as tasks:
             for number, client in enumerate(clients):
                 tasks.create_task(asks(client, b"c%d" % number))

@@ -1,4 +1,6 @@
-"""Whatever is in a log, in a file, in a name: no command hands a terminal anything that it would obey."""
+"""Whatever is in a log, in a file, in a name: no command hands a terminal anything that it would
+obey.
+"""
 
 from __future__ import annotations
 
@@ -19,25 +21,62 @@ from recorder.store.maintain.rebuild import rebuild
 from recorder.store.write.writer import Store
 from tests.acceptance.commands.test_mock import mocking
 from tests.support.server import run
-from tests.support.terminal import CONTROLS, FILE_NAME, HOSTILE, NAME, SENT, body, printed_on_terminal, record
+from tests.support.terminal import (
+    CONTROLS,
+    FILE_NAME,
+    HOSTILE,
+    NAME,
+    SENT,
+    body,
+    printed_on_terminal,
+    record,
+)
 
 NOBODY = HOSTILE + "!"
 FORMATS = ("jsonl", "cassette", "payloads", "har", "vcr", "sse", "chat")
 
 COMMANDS: Mapping[str, Sequence[Sequence[object]]] = {
     "sessions": [[], ["--json"]],
-    "show": [["latest"], ["latest", "1"], ["latest", "--at", "50%"], ["latest", "--json"], [NAME], [NOBODY]]
+    "show": [
+        ["latest"],
+        ["latest", "1"],
+        ["latest", "--at", "50%"],
+        ["latest", "--json"],
+        [NAME],
+        [NOBODY],
+    ]
     + [[each, "--cache"] for each in ("latest", "FILE", NOBODY)]
     + [["latest", "--cache", "--json"]],
-    "events": [["latest"], ["latest", "--raw"], ["latest", "--jsonl"], ["latest", "--follow", "--limit", 9], [NOBODY]],
+    "events": [
+        ["latest"],
+        ["latest", "--raw"],
+        ["latest", "--jsonl"],
+        ["latest", "--follow", "--limit", 9],
+        [NOBODY],
+    ],
     "tail": [["--limit", 3], ["--limit", 3, "--jsonl"], ["--session", NOBODY]],
     "query": [
-        *([f"SELECT * FROM {view}"] for view in ("messages", "tool_calls", "requests", "anomalies", "event_payloads")),
+        *(
+            [f"SELECT * FROM {view}"]
+            for view in ("messages", "tool_calls", "requests", "anomalies", "event_payloads")
+        ),
         *(["SELECT * FROM session_summary", option] for option in ("--json", "--csv")),
-        *(["SELECT raw FROM events"], [f'SELECT 1 AS "{NAME}"'], [HOSTILE], [f"SELECT '{NAME}' FROM {NAME}"]),
-        *(["SELECT :a AS a", "-p", "a", HOSTILE], ["SELECT 1", "-p", HOSTILE, "x"], ["SELECT :a", "-p", HOSTILE, "1"]),
+        *(
+            ["SELECT raw FROM events"],
+            [f'SELECT 1 AS "{NAME}"'],
+            [HOSTILE],
+            [f"SELECT '{NAME}' FROM {NAME}"],
+        ),
+        *(
+            ["SELECT :a AS a", "-p", "a", HOSTILE],
+            ["SELECT 1", "-p", HOSTILE, "x"],
+            ["SELECT :a", "-p", HOSTILE, "1"],
+        ),
     ],
-    "replay": [["latest", "--speed", "max", "--format", format] for format in ("sse", "jsonl", "text")] + [[NOBODY]],
+    "replay": [
+        ["latest", "--speed", "max", "--format", format] for format in ("sse", "jsonl", "text")
+    ]
+    + [[NOBODY]],
     "diff": [
         ["latest:1", "latest:3"],
         ["latest:1", "latest:2", "--all", "--exact"],
@@ -77,7 +116,8 @@ COMMANDS: Mapping[str, Sequence[Sequence[object]]] = {
         ["latest", "--key-env", HOSTILE],
         [NOBODY],
     ],
-    "usage": [["--by", by] for by in ("day", "model", "session", "client", "tool")] + [["--since", HOSTILE]],
+    "usage": [["--by", by] for by in ("day", "model", "session", "client", "tool")]
+    + [["--since", HOSTILE]],
     "prices": [["update"], ["list", "--model", HOSTILE], ["update", "--file", HOSTILE], ["path"]],
     "import": [["FILE"], ["BROKEN"], ["CASSETTE"], [FILE_NAME], ["FILE", "--session", NAME]],
     "export": [
@@ -99,7 +139,14 @@ COMMANDS: Mapping[str, Sequence[Sequence[object]]] = {
     ],
     "trust": [[], [HOSTILE], [f"{HOSTILE}/recorder.toml"]],
     "env": [["openai", "--session", HOSTILE], ["openai", "--url", HOSTILE], [HOSTILE]],
-    "db": [["path"], ["recover"], ["upgrade"], ["rebuild"], ["purge", "--session", "latest", "--dry-run"], [HOSTILE]],
+    "db": [
+        ["path"],
+        ["recover"],
+        ["upgrade"],
+        ["rebuild"],
+        ["purge", "--session", "latest", "--dry-run"],
+        [HOSTILE],
+    ],
 }
 ELSEWHERE = {
     "mock": "test_a_mock_says_nothing_that_a_terminal_would_obey",
@@ -121,8 +168,12 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
         rebuild(store, lambda done, total: None)
     (folder / f"{FILE_NAME}.sse").write_bytes(b"".join(body("openai-responses")))
     broken = {"recorder_cassette": 1, NAME: NAME, "session": NAME, "started": NAME}
-    (folder / f"{FILE_NAME}.sse.jsonl").write_text(json.dumps(broken, ensure_ascii=False) + f"\n{HOSTILE}\n")
-    (folder / f"good{FILE_NAME}.sse.jsonl").write_bytes(run(path, "export", "latest", "--format", "cassette").out)
+    (folder / f"{FILE_NAME}.sse.jsonl").write_text(
+        json.dumps(broken, ensure_ascii=False) + f"\n{HOSTILE}\n"
+    )
+    (folder / f"good{FILE_NAME}.sse.jsonl").write_bytes(
+        run(path, "export", "latest", "--format", "cassette").out
+    )
     return folder
 
 
@@ -205,6 +256,8 @@ def test_a_run_says_nothing_that_a_terminal_would_obey(tmp_path: Path) -> None:
     db = tmp_path / "recorder.db"
     record(db, gap=False)
     (tmp_path / "ask.py").write_text(ASK)
-    ran = run(db, "run", "--replay", "latest", "--speed", "max", "--", sys.executable, tmp_path / "ask.py")
+    ran = run(
+        db, "run", "--replay", "latest", "--speed", "max", "--", sys.executable, tmp_path / "ask.py"
+    )
     assert "not recorded: 1" in ran.err
     assert CONTROLS & set(ran.err) == set()

@@ -26,7 +26,9 @@ from tests.support.node import installed
 from tests.support.server import wait_until
 
 ACCOUNT = "devstoreaccount1"  # of every Azurite, with this key
-KEY = base64.b64decode("Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==")
+KEY = base64.b64decode(
+    "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
+)
 VERSION = "2021-08-06"  # of its protocol
 CONTAINER = "segments"
 
@@ -35,7 +37,14 @@ CONTAINER = "segments"
 def azure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bucket]:
     """A place in an empty container."""
     base = f"http://127.0.0.1:{(port := free_port())}"
-    words = ["azurite-blob", "--silent", "--disableTelemetry", "--inMemoryPersistence", "--blobPort", str(port)]
+    words = [
+        "azurite-blob",
+        "--silent",
+        "--disableTelemetry",
+        "--inMemoryPersistence",
+        "--blobPort",
+        str(port),
+    ]
     with subprocess.Popen(words, env=installed(["azurite"]), cwd=tmp_path) as program:
         try:
             wait_until(lambda: _makes_container(base))
@@ -62,7 +71,9 @@ def _makes_container(base: str) -> bool:
 
 
 @pytest.mark.slow
-def test_what_an_edge_ships_to_azure_is_collected_once_and_gone(azure: Bucket, tmp_path: Path) -> None:
+def test_what_an_edge_ships_to_azure_is_collected_once_and_gone(
+    azure: Bucket, tmp_path: Path
+) -> None:
     with closing(Journal(tmp_path / "edge", ID, segment_bytes=800)) as journal:
         exchanges = told(journal)
     assert ship_rest(azure, journal.directory)
@@ -70,5 +81,7 @@ def test_what_an_edge_ships_to_azure_is_collected_once_and_gone(azure: Bucket, t
     assert not azure.put(first, b"other")
     with Store(empty(tmp_path / "collected.db"), host=azure.url) as store:
         Collecting(azure, store, tmp_path / "one").drain()
-    assert [entry.body for entry in entries(tmp_path / "collected.db")] == [each.received for each in exchanges]
+    assert [entry.body for entry in entries(tmp_path / "collected.db")] == [
+        each.received for each in exchanges
+    ]
     assert names(azure) == set()

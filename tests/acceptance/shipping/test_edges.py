@@ -1,4 +1,6 @@
-"""B16: edges, collectors and the store between them are killed and away: nothing is lost, and nothing twice."""
+"""B16: edges, collectors and the store between them are killed and away: nothing is lost, and
+nothing twice.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,13 @@ class Fleet:
         stack: ExitStack,
         dice: random.Random,
     ) -> None:
-        self._folder, self._store, self._upstream, self._stack, self._dice = folder, store, upstream, stack, dice
+        self._folder, self._store, self._upstream, self._stack, self._dice = (
+            folder,
+            store,
+            upstream,
+            stack,
+            dice,
+        )
         self.db = db
         self.edges: dict[int, Serving] = {}
         self.collectors: dict[int, Serving] = {}
@@ -109,7 +117,9 @@ async def round_of(fleet: Fleet, name: str, streams: int, dice: random.Random) -
     return [task.result() for task in asking]
 
 
-async def survive(folder: Path, db: Path | URL, seed: int, *, edges: int, streams: int, kills: int) -> scripts.Report:
+async def survive(
+    folder: Path, db: Path | URL, seed: int, *, edges: int, streams: int, kills: int
+) -> scripts.Report:
     dice, received = random.Random(seed), list[Received]()
     async with Upstream(script_of) as upstream, FaultyStore(seed) as store:
         with contextlib.ExitStack() as stack:
@@ -125,7 +135,9 @@ async def survive(folder: Path, db: Path | URL, seed: int, *, edges: int, stream
             assert set(codes) == {0}
         log.warning("collected %.1f s after the last edge; the store: %s", took_s, dict(store.done))
         assert min(store.done[fault] for fault in ("refused", "repeated", "lost")) > 0
-    return scripts.check(fleet.db, received, lambda id: body_of(script_of(id))[: upstream.sent.get(id, 0)])
+    return scripts.check(
+        fleet.db, received, lambda id: body_of(script_of(id))[: upstream.sent.get(id, 0)]
+    )
 
 
 @pytest.mark.slow

@@ -1,4 +1,6 @@
-"""One flipped bit in each page of a log: `verify` says it, or everything that is asked is answered as before."""
+"""One flipped bit in each page of a log: `verify` says it, or everything that is asked is answered
+as before.
+"""
 
 from __future__ import annotations
 
@@ -29,12 +31,16 @@ PAGE = 4096
 
 @pytest.fixture(scope="module")
 def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Sessions of several exchanges, so that most tables and indexes have rows; in one file, without a WAL."""
+    """Sessions of several exchanges, so that most tables and indexes have rows; in one file,
+    without a WAL.
+    """
     folder = tmp_path_factory.mktemp("flips")
     journal = Journal(folder / "journals", "recorder-1")
     with Store(folder / "log.db") as store:
         for number in range(8):
-            exchange = Exchange(journal, REQUEST, session=f"run {number % 3}", session_source="header")
+            exchange = Exchange(
+                journal, REQUEST, session=f"run {number % 3}", session_source="header"
+            )
             for step in range(6):
                 exchange.chunk(DELTA % (step, number * step))
             exchange.chunk(COMPLETED).end()
@@ -52,7 +58,9 @@ def answers(path: Path) -> object:
         connection.text_factory = bytes
         questions = {view.name: f"SELECT * FROM {view.name}" for view in VIEWS}
         for index in INDEXES:
-            questions[index.name] = f"SELECT rowid FROM {index.name} WHERE {index.name} MATCH 'word5 OR dice OR roll'"
+            questions[index.name] = (
+                f"SELECT rowid FROM {index.name} WHERE {index.name} MATCH 'word5 OR dice OR roll'"
+            )
         for name, sql in questions.items():
             try:
                 found[name] = sorted(connection.execute(sql).fetchall(), key=repr)
@@ -67,14 +75,18 @@ def said(path: Path) -> list[str]:
         with LogVerifier.open(database_url(path), lambda _: "gone") as verifier:
             if found := verifier.whole_damage():
                 return found
-            reports = [verifier.verify(session_id, lambda _: None) for session_id in verifier.session_ids()]
+            reports = [
+                verifier.verify(session_id, lambda _: None) for session_id in verifier.session_ids()
+            ]
             return [finding.message for report in reports for finding in report.findings]
     except RecorderError as error:
         return [str(error)]
 
 
 @pytest.mark.parametrize("part", range(4))
-def test_no_flipped_bit_changes_an_answer_without_a_word(log: Path, tmp_path: Path, part: int) -> None:
+def test_no_flipped_bit_changes_an_answer_without_a_word(
+    log: Path, tmp_path: Path, part: int
+) -> None:
     expected, whole = answers(log), log.read_bytes()
     assert said(log) == []
     chance = random.Random(part)

@@ -36,11 +36,23 @@ from tests.conftest import Demo
 from tests.integration.ingest.test_ingester import Exchange, never
 from tests.support.empty_log import empty
 from tests.support.postgres import Server, conninfo
-from tests.support.rows import START_NS, add, begin, make_end, make_events, make_exchange, make_session
+from tests.support.rows import (
+    START_NS,
+    add,
+    begin,
+    make_end,
+    make_events,
+    make_exchange,
+    make_session,
+)
 from tests.support.server import run
 from tests.support.superuser import unguard, writable
 
-WAYS = [f"{source} to {target}" for source in ("sqlite", "postgresql") for target in ("sqlite", "postgresql")]
+WAYS = [
+    f"{source} to {target}"
+    for source in ("sqlite", "postgresql")
+    for target in ("sqlite", "postgresql")
+]
 
 
 class Log(NamedTuple):
@@ -139,7 +151,11 @@ def copied(
     ids: Sequence[str] | None = None,
     busy_timeout_s: float = 30.0,
 ) -> list[CopyReport]:
-    with CopiedLog.open(source) as here, Store(target, busy_timeout_s) as store, CopiedLog.open(target) as there:
+    with (
+        CopiedLog.open(source) as here,
+        Store(target, busy_timeout_s) as store,
+        CopiedLog.open(target) as there,
+    ):
         return copy(here, there, store, progress, ids)
 
 
@@ -153,7 +169,9 @@ def read(url: URL) -> Log:
     tables = (*tables_of.values(), dead_letters)
     with Store(url) as store, store.transaction():
         projections = {
-            table.name: sorted((tuple(row) for row in store.ask(Statement(select(table)), {})), key=repr)
+            table.name: sorted(
+                (tuple(row) for row in store.ask(Statement(select(table)), {})), key=repr
+            )
             for table in tables
         }
     return Log(sessions, extents, events, gone, projections)
@@ -196,7 +214,11 @@ def test_a_copy_is_the_same_log(way: tuple[URL, URL], tmp_path: Path, recorders:
     before, after = read(source), read(target)
     assert after == before
     assert len(before.events) > 100
-    assert all(before.projections[table.name] for name, table in tables_of.items() if name in ("exchanges", "items"))
+    assert all(
+        before.projections[table.name]
+        for name, table in tables_of.items()
+        if name in ("exchanges", "items")
+    )
     assert findings(found) == [("order", None)]  # of the exchange without an event
     assert summed(found) == (4, len(before.events), 0, 2)
     again = copied(source, target)
@@ -224,12 +246,33 @@ def test_two_logs_become_one(source: URL, target: URL, tmp_path: Path, recorders
     assert set(read(target).events) == both
 
 
-def test_only_some_sessions_are_copied(source: URL, target: URL, tmp_path: Path, recorders: Any) -> None:
+def test_only_some_sessions_are_copied(
+    source: URL, target: URL, tmp_path: Path, recorders: Any
+) -> None:
     recorders(source, tmp_path / "journals").record("a", "b")
-    ran = run(tmp_path / "x", "db", "copy", database_path(source), database_path(target), "--session", canary("b"))
+    ran = run(
+        tmp_path / "x",
+        "db",
+        "copy",
+        database_path(source),
+        database_path(target),
+        "--session",
+        canary("b"),
+    )
     assert ran.code == 0
     assert [each.name for each in read(target).sessions] == [canary("b")]
-    assert run(tmp_path / "x", "db", "copy", database_path(source), tmp_path / "y", "--session", "nobody").code == 3
+    assert (
+        run(
+            tmp_path / "x",
+            "db",
+            "copy",
+            database_path(source),
+            tmp_path / "y",
+            "--session",
+            "nobody",
+        ).code
+        == 3
+    )
 
 
 # -- again, and broken off
@@ -269,7 +312,9 @@ def broken_off(source: URL, target: URL, at: int) -> bool:
 
 
 def check_consistent(source: Log, target: Log) -> None:
-    """What is in a target that was left is the beginning of every exchange; what has its end has its projections."""
+    """What is in a target that was left is the beginning of every exchange; what has its end has
+    its projections.
+    """
     events = {(event.exchange_id, event.pos): event for event in source.events}
     assert all(events[event.exchange_id, event.pos] == event for event in target.events)
     counts = {each.exchange.exchange_id: each.last_pos + 1 for each in target.extents}
@@ -279,7 +324,9 @@ def check_consistent(source: Log, target: Log) -> None:
 
 
 @pytest.mark.slow
-def test_wherever_it_breaks_off_it_goes_on(small: None, source: URL, tmp_path: Path, recorders: Any) -> None:
+def test_wherever_it_breaks_off_it_goes_on(
+    small: None, source: URL, tmp_path: Path, recorders: Any
+) -> None:
     recorder = recorders(source, tmp_path / "journals")
     recorder.record("a", "b")
     recorder.begin("c")
@@ -311,7 +358,10 @@ def test_ctrl_c_is_heard_while_it_waits_and_leaves_what_can_be_gone_on_with(
     small: None, source: URL, target: URL, tmp_path: Path, recorders: Any
 ) -> None:
     recorder = recorders(source, tmp_path / "journals")
-    path, copying = database_path(target), ("db", "copy", database_path(source), database_path(target))
+    path, copying = (
+        database_path(target),
+        ("db", "copy", database_path(source), database_path(target)),
+    )
     recorder.record("a", "b")
     assert run(tmp_path / "x", *copying).code == 0
     recorder.record("c", "d")
@@ -326,14 +376,19 @@ def test_ctrl_c_is_heard_while_it_waits_and_leaves_what_can_be_gone_on_with(
         is_over.set()
         thread.join()
         signal.signal(signal.SIGINT, handler)
-    assert (ran.code, ran.err.strip()) == (130, "What was copied stays: run the same again to go on.")
+    assert (ran.code, ran.err.strip()) == (
+        130,
+        "What was copied stays: run the same again to go on.",
+    )
     assert 0 < len(read(target).events) < len(read(source).events)
     assert run(tmp_path / "x", *copying).code == 0
     assert read(target) == read(source)
 
 
 def interrupt(is_over: threading.Event) -> None:
-    """Send a SIGINT to this process while its main thread waits for the lock of writers, unless it is over before."""
+    """Send a SIGINT to this process while its main thread waits for the lock of writers, unless it
+    is over before.
+    """
     main = threading.main_thread().ident
     while not is_over.wait(0.01):
         stack = traceback.extract_stack(sys._current_frames()[main]) if main else ()
@@ -342,7 +397,9 @@ def interrupt(is_over: threading.Event) -> None:
             return
 
 
-def test_it_is_recorded_into_the_source_meanwhile(source: URL, target: URL, tmp_path: Path, recorders: Any) -> None:
+def test_it_is_recorded_into_the_source_meanwhile(
+    source: URL, target: URL, tmp_path: Path, recorders: Any
+) -> None:
     recorders(source, tmp_path / "journals").record("a", "b")
 
     def record_on() -> None:
@@ -388,7 +445,9 @@ def test_what_was_changed_is_named_and_not_copied_and_the_rest_is(
     assert len(found.sessions) == 4  # the session of what was moved is there, without it
 
 
-def test_what_contradicts_itself_is_named_and_copied_as_it_was_recorded(source: URL, target: URL) -> None:
+def test_what_contradicts_itself_is_named_and_copied_as_it_was_recorded(
+    source: URL, target: URL
+) -> None:
     with Store(source) as store:
         exchange = begin(store)
         add(store, make_events(exchange, [b"{}", make_end("completed")], ["request", "end"]))
@@ -404,7 +463,10 @@ def test_a_file_that_cannot_be_read_on_costs_what_is_there_and_no_more(
     damaged, whole = recorder.record("a", "b")
     first = [event for event in read(source).events if event.exchange_id == damaged.id]
     shared = first[1]
-    tampered(source, f"UPDATE events SET type = 'shared', raw = x'78' WHERE exchange_id = '{damaged.id}' AND pos = 1")
+    tampered(
+        source,
+        f"UPDATE events SET type = 'shared', raw = x'78' WHERE exchange_id = '{damaged.id}' AND pos = 1",
+    )
     [file] = [each for each in copied(source, target) if each.findings]
     assert [(place.check, place.exchange_id) for place in file.findings] == [("file", damaged.id)]
     events = read(target).events
@@ -414,10 +476,16 @@ def test_a_file_that_cannot_be_read_on_costs_what_is_there_and_no_more(
 
 
 @pytest.mark.parametrize("way", WAYS[:2], indirect=True)
-def test_other_content_in_the_target_is_named_and_stays(way: tuple[URL, URL], tmp_path: Path, recorders: Any) -> None:
+def test_other_content_in_the_target_is_named_and_stays(
+    way: tuple[URL, URL], tmp_path: Path, recorders: Any
+) -> None:
     source, target = way
     session, other_session = make_session(1), make_session(2)
-    exchange, other, inside = (make_exchange(session, 1), make_exchange(session, 2), make_exchange(other_session, 3))
+    exchange, other, inside = (
+        make_exchange(session, 1),
+        make_exchange(session, 2),
+        make_exchange(other_session, 3),
+    )
     raws = [b"{}", b"x" * 100]
     for url, word, name in ((source, b"here", "one"), (target, b"there", "two")):
         with Store(url) as store:
@@ -433,15 +501,21 @@ def test_other_content_in_the_target_is_named_and_stays(way: tuple[URL, URL], tm
     before = read(target)
     found = {each.session_id: each for each in copied(source, target)}
     one, two = (found[each.session_id] for each in (session, other_session))
-    assert [place.exchange_id for place in one.findings if place.check == "conflict"] == [exchange.exchange_id]
+    assert [place.exchange_id for place in one.findings if place.check == "conflict"] == [
+        exchange.exchange_id
+    ]
     assert [place.exchange_id for place in two.findings if place.check == "conflict"] == [None]
     after = read(target)
-    assert [event for event in after.events if event.exchange_id != other.exchange_id] == before.events
+    assert [
+        event for event in after.events if event.exchange_id != other.exchange_id
+    ] == before.events
     assert len(after.events) == len(before.events) + 2
 
 
 @pytest.mark.parametrize("way", WAYS[:2], indirect=True)
-def test_what_was_purged_does_not_come_back(way: tuple[URL, URL], tmp_path: Path, recorders: Any) -> None:
+def test_what_was_purged_does_not_come_back(
+    way: tuple[URL, URL], tmp_path: Path, recorders: Any
+) -> None:
     source, target = way
     recorder = recorders(source, tmp_path / "journals")
     recorder.record("a", "b", "c")
@@ -455,13 +529,18 @@ def test_what_was_purged_does_not_come_back(way: tuple[URL, URL], tmp_path: Path
     assert (found[refused].purged, found[refused].findings, gone in found) == (True, [], False)
     after = read(target)
     assert {each.session_id for each in after.sessions} == {alive}
-    assert {each.session_id: each.reason for each in after.tombstones} == {gone: "a secret", refused: "theirs"}
+    assert {each.session_id: each.reason for each in after.tombstones} == {
+        gone: "a secret",
+        refused: "theirs",
+    }
     purge(recorder.store, alive, "late", START_NS)
     assert findings(copied(source, target)) == [("purge", None)]
     assert {each.session_id for each in read(target).sessions} == {alive}
 
 
-def test_a_tombstone_waits_for_whoever_adds_its_session(database: URL, tmp_path: Path, recorders: Any) -> None:
+def test_a_tombstone_waits_for_whoever_adds_its_session(
+    database: URL, tmp_path: Path, recorders: Any
+) -> None:
     source = database_url(tmp_path / "source.db")
     recorder = recorders(source, tmp_path / "journals")
     recorder.record("a")
@@ -508,12 +587,18 @@ def test_wrong_uses_are_told_apart(demo_db: Path, postgres_database: URL, tmp_pa
         (demo_db, "", 2, "needs a database file"),
     ):
         ran = run(tmp_path / "x", "db", "copy", source, target)
-        assert (ran.code, words in ran.err, "Traceback" in ran.err) == (code, True, False), (source, target, ran.err)
+        assert (ran.code, words in ran.err, "Traceback" in ran.err) == (code, True, False), (
+            source,
+            target,
+            ran.err,
+        )
     assert not (tmp_path / "new.db").exists()
 
 
 @pytest.mark.slow  # as long as it waits
-def test_a_target_that_is_locked_is_told_in_a_sentence(source: URL, target: URL, tmp_path: Path) -> None:
+def test_a_target_that_is_locked_is_told_in_a_sentence(
+    source: URL, target: URL, tmp_path: Path
+) -> None:
     with Store(source) as store:
         add(store, make_events(begin(store), [b"{}"], ["request"]))
     Store(target).close()
@@ -524,11 +609,15 @@ def test_a_target_that_is_locked_is_told_in_a_sentence(source: URL, target: URL,
     assert "run the same again to go on" in ran.err
 
 
-def test_what_became_of_every_session_is_told(source: URL, target: URL, tmp_path: Path, recorders: Any) -> None:
+def test_what_became_of_every_session_is_told(
+    source: URL, target: URL, tmp_path: Path, recorders: Any
+) -> None:
     recorder = recorders(source, tmp_path / "source.db.journal")
     ended, damaged = recorder.record("a", "b")
     live = recorder.begin("c")
-    tampered(source, f"UPDATE events SET raw = x'78' WHERE exchange_id = '{damaged.id}' AND pos = 9")
+    tampered(
+        source, f"UPDATE events SET raw = x'78' WHERE exchange_id = '{damaged.id}' AND pos = 9"
+    )
     ran = run(tmp_path / "x", "db", "copy", database_path(source), database_path(target), "--json")
     told = {row["name"]: row for row in msgspec.json.decode(ran.out)}
     assert ran.code == 4

@@ -23,9 +23,12 @@ from recorder.store.duckdb.connection import SETTINGS, DuckdbOpening, connected
 from tests.support.rows import a_conversation, written
 
 EXTENSION = next(
-    file.locate() for file in files("duckdb-extension-sqlite-scanner") or () if file.suffix == ".duckdb_extension"
+    file.locate()
+    for file in files("duckdb-extension-sqlite-scanner") or ()
+    if file.suffix == ".duckdb_extension"
 )
-AS_TEXT = {"event_payloads"}  # bytes are cut by SQLite itself, which DuckDB takes as text, numbers and all
+# bytes are cut by SQLite itself, which DuckDB takes as text, numbers and all
+AS_TEXT = {"event_payloads"}
 
 
 @pytest.fixture(scope="module")
@@ -51,22 +54,30 @@ def sorted_rows(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
     return sorted(rows, key=repr)
 
 
-def test_each_view_gives_the_rows_that_sqlite_gives(path: Path, analyst: duckdb.DuckDBPyConnection) -> None:
+def test_each_view_gives_the_rows_that_sqlite_gives(
+    path: Path, analyst: duckdb.DuckDBPyConnection
+) -> None:
     for view in VIEWS:
         with closing(sqlite3.connect(path)) as connection:
             expected = connection.execute(f"SELECT * FROM {view.name}").fetchall()
         if view.name in AS_TEXT:
-            expected = [tuple(value if value is None else str(value) for value in row) for row in expected]
+            expected = [
+                tuple(value if value is None else str(value) for value in row) for row in expected
+            ]
         found = analyst.execute(f"SELECT * FROM log.{view.name}")
         assert [column[0] for column in found.description or ()] == list(view.columns)
         rows = found.fetchall()
         assert expected, view.name
         assert sorted_rows(rows) == sorted_rows(expected), view.name
-        assert {type(value) for row in rows for value in row} == {type(value) for row in expected for value in row}
+        assert {type(value) for row in rows for value in row} == {
+            type(value) for row in expected for value in row
+        }
 
 
 def test_duckdb_opens_a_log_of_each_engine(database: URL) -> None:
-    with connected("query", "analytics", lambda opening: opening.attach_log(database)) as connection:
+    with connected(
+        "query", "analytics", lambda opening: opening.attach_log(database)
+    ) as connection:
         assert connection.execute("SELECT count(*) FROM log.sessions").fetchall() == [(0,)]
         with pytest.raises(duckdb.Error, match="read-only"):
             connection.execute("DELETE FROM log.sessions")
@@ -77,7 +88,9 @@ def test_an_extension_of_another_version_is_named_with_what_to_do(
 ) -> None:
     installed = tmp_path / "duckdb_extension_ducklake-1.0.dist-info"
     installed.mkdir()
-    (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: duckdb-extension-ducklake\nVersion: 1.0\n")
+    (installed / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: duckdb-extension-ducklake\nVersion: 1.0\n"
+    )
     monkeypatch.syspath_prepend(tmp_path)
     advice = "its extension ducklake was built for 1.0: run `pip install duckdb==1.0`"
     with pytest.raises(RecorderError, match=advice), connected("query", "analytics"):

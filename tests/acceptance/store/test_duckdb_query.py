@@ -23,7 +23,9 @@ from recorder.store.queries.query import STOPPED
 @pytest.fixture
 def query() -> Iterator[DuckdbQuery]:
     with connected("query", "analytics") as connection:
-        connection.execute("CREATE TABLE t AS SELECT range AS n, 'x' || range AS name FROM range(1000)")
+        connection.execute(
+            "CREATE TABLE t AS SELECT range AS n, 'x' || range AS name FROM range(1000)"
+        )
         connection.execute("CREATE TABLE rebuilds (name VARCHAR)")
         yield DuckdbQuery(connection, is_stale="SELECT EXISTS (SELECT 1 FROM rebuilds)")
 
@@ -46,7 +48,19 @@ def test_values_are_those_that_sqlite_has(query: DuckdbQuery) -> None:
         NULL, ['b', 'a'], {'k': [1]},
         count(*) FROM t WHERE n = 0 GROUP BY n"""
     row = next(query.ask(sql).rows)
-    assert [type(value) for value in row] == [int, float, float, int, str, str, bytes, type(None), str, str, int]
+    assert [type(value) for value in row] == [
+        int,
+        float,
+        float,
+        int,
+        str,
+        str,
+        bytes,
+        type(None),
+        str,
+        str,
+        int,
+    ]
     assert row[8:10] == ('["b", "a"]', '{"k": [1]}')
 
 
@@ -90,11 +104,20 @@ def test_it_only_reads(query: DuckdbQuery) -> None:
 
 
 def test_whatever_reads_is_taken(query: DuckdbQuery) -> None:
-    for sql in ("EXPLAIN SELECT n FROM t", "FROM t", "TABLE t", "VALUES (1)", "DESCRIBE t", "SELECT * FROM range(3)"):
+    for sql in (
+        "EXPLAIN SELECT n FROM t",
+        "FROM t",
+        "TABLE t",
+        "VALUES (1)",
+        "DESCRIBE t",
+        "SELECT * FROM range(3)",
+    ):
         assert list(query.ask(sql).rows), sql
 
 
-@pytest.mark.parametrize(("sql", "message"), [("", "no SQL"), ("-- a", "no SQL"), ("SELECT ?", "no name")])
+@pytest.mark.parametrize(
+    ("sql", "message"), [("", "no SQL"), ("-- a", "no SQL"), ("SELECT ?", "no name")]
+)
 def test_a_mistake_has_its_sentence(query: DuckdbQuery, sql: str, message: str) -> None:
     with pytest.raises(UsageError, match=message):
         query.ask(sql)

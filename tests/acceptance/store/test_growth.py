@@ -1,12 +1,14 @@
 """The rules by which a log may be spread over many machines by configuration alone: R1 to R9.
 
-R1 `session_id` comes first in every key. R2 Ids come from the program. R3 Nothing in the database is needed for the
-log to be right but its keys. R4 Rows and batches are small. R5 The log is added to and read. R6 Types are uuid, text,
-bigint and bytea. R7 Foreign keys have the session in them, and may be left out. R8 A question is about one session, or
-sums projections (`store/test_plans.py`). R9 Nothing is unique across sessions.
+R1 `session_id` comes first in every key. R2 Ids come from the program. R3 Nothing in the database
+is needed for the log to be right but its keys. R4 Rows and batches are small. R5 The log is added
+to and read. R6 Types are uuid, text, bigint and bytea. R7 Foreign keys have the session in them,
+and may be left out. R8 A question is about one session, or sums projections
+(`store/test_plans.py`). R9 Nothing is unique across sessions.
 
-Each is held by what the schema declares and by what the database of each engine has. Where a rule has exceptions they
-are named, with the reason; a rule without a schema that breaks it would prove nothing, so each has one.
+Each is held by what the schema declares and by what the database of each engine has. Where a rule
+has exceptions they are named, with the reason; a rule without a schema that breaks it would prove
+nothing, so each has one.
 """
 
 from __future__ import annotations
@@ -103,10 +105,16 @@ def keys_in(database: URL) -> Keys:
     """The same, of a database."""
     found: Keys = {}
     if superuser.engine(database) == "sqlite":
-        for (table,) in superuser.asked(database, "SELECT name FROM pragma_table_list WHERE type = 'table'"):
-            for name, unique in superuser.asked(database, 'SELECT name, "unique" FROM pragma_index_list(?)', table):
+        for (table,) in superuser.asked(
+            database, "SELECT name FROM pragma_table_list WHERE type = 'table'"
+        ):
+            for name, unique in superuser.asked(
+                database, 'SELECT name, "unique" FROM pragma_index_list(?)', table
+            ):
                 columns = superuser.asked(database, "SELECT name FROM pragma_index_info(?)", name)
-                found.setdefault(table, []).extend([tuple(column for (column,) in columns)] * unique)
+                found.setdefault(table, []).extend(
+                    [tuple(column for (column,) in columns)] * unique
+                )
         return found
     sql = f"""SELECT c.relname, array_agg(a.attname ORDER BY k.place) FROM pg_index AS i
         JOIN pg_class AS c ON c.oid = i.indrelid AND c.relnamespace = '{SCHEMA}'::regnamespace
@@ -125,7 +133,9 @@ def keys_in(database: URL) -> Keys:
 
 def without_session(keys: Keys) -> list[str]:
     """The tables with a key that does not begin with the session."""
-    others = [table for table, columns in keys.items() if any(each[0] != "session_id" for each in columns)]
+    others = [
+        table for table, columns in keys.items() if any(each[0] != "session_id" for each in columns)
+    ]
     return sorted(set(others) - set(BOOKKEEPING))
 
 
@@ -144,14 +154,21 @@ def test_the_session_comes_first_in_every_key(database: URL) -> None:
     found = {table: keys for table, keys in keys_in(database).items() if table not in IN_A_FILE}
     assert "sessions" in found
     assert without_session(found) == without_session(keys_of(schema.metadata)) == []
-    assert set(BOOKKEEPING) == {table for table, columns in found.items() if columns[0][0] != "session_id"}
+    assert set(BOOKKEEPING) == {
+        table for table, columns in found.items() if columns[0][0] != "session_id"
+    }
 
 
 def test_a_key_without_the_session_is_seen() -> None:
     for unique in (UniqueConstraint("name"), Index("n", "name", unique=True)):
         assert without_session(keys_of(altered(Column("name", TEXT), unique))) == ["sessions"]
     turned_around = MetaData()
-    Table("events", turned_around, Column("pos", Integer, primary_key=True), Column("session_id", ID, primary_key=True))
+    Table(
+        "events",
+        turned_around,
+        Column("pos", Integer, primary_key=True),
+        Column("session_id", ID, primary_key=True),
+    )
     assert without_session(keys_of(turned_around)) == ["events"]
 
 
@@ -166,7 +183,9 @@ def test_nothing_is_unique_across_sessions(database: URL) -> None:
                 store.add_exchange(exchange)
                 store.append(make_events(exchange, [b"{}"], ["request"]))
         assert exchanges[0].exchange_id == exchanges[1].exchange_id
-        assert [test_writer.count(store, table) for table in ("sessions", "exchanges", "events")] == [2, 2, 2]
+        assert [
+            test_writer.count(store, table) for table in ("sessions", "exchanges", "events")
+        ] == [2, 2, 2]
 
 
 # -- R2
@@ -227,16 +246,21 @@ LOCKS: Mapping[str, str] = {
 """Who takes an advisory lock, and what holds without it."""
 
 
-def test_all_that_runs_in_a_server_is_named_with_what_holds_without_it(postgres_database: URL) -> None:
+def test_all_that_runs_in_a_server_is_named_with_what_holds_without_it(
+    postgres_database: URL,
+) -> None:
     functions = f"SELECT proname FROM pg_proc WHERE pronamespace = '{SCHEMA}'::regnamespace"
     assert {name for (name,) in superuser.asked(postgres_database, functions)} == set(FUNCTIONS)
     triggers = "SELECT count(*) FROM pg_trigger WHERE NOT tgisinternal"
     rules = f"SELECT count(*) FROM pg_rules WHERE schemaname = '{SCHEMA}'"
     assert superuser.asked(postgres_database, f"SELECT ({triggers}), ({rules})") == [(0, 0)]
-    locking = {module.__name__ for module in modules() if re.search(r"pg_(try_)?advisory", source(module))}
+    locking = {
+        module.__name__ for module in modules() if re.search(r"pg_(try_)?advisory", source(module))
+    }
     assert locking == set(LOCKS)
     special = re.compile(r"\b(LISTEN|NOTIFY|nextval|LOCK TABLE)\b")
-    owners = {"recorder.store.postgres.ddl"}  # locks what it replaces, once: `db upgrade --partitions`
+    # locks what it replaces, once: `db upgrade --partitions`
+    owners = {"recorder.store.postgres.ddl"}
     assert {module.__name__ for module in modules() if special.search(source(module))} == owners
 
 
@@ -304,8 +328,16 @@ def test_without_its_lock_two_who_write_the_same_still_write_it_once(
 
 ROW_BYTES, BATCH_BYTES = 2**20, 4 * 2**20
 
-ROWS = ("wire.framing.sse.FRAME_LIMIT", "store.bodies.dedup.MOST_BYTES", "model.shared_body.BODY_LIMIT")
-BATCHES = ("ingest.ingester.BATCH_BYTES", "ingest.ingester.COMMIT_BYTES", "store.maintain.copy.COMMIT_BYTES")
+ROWS = (
+    "wire.framing.sse.FRAME_LIMIT",
+    "store.bodies.dedup.MOST_BYTES",
+    "model.shared_body.BODY_LIMIT",
+)
+BATCHES = (
+    "ingest.ingester.BATCH_BYTES",
+    "ingest.ingester.COMMIT_BYTES",
+    "store.maintain.copy.COMMIT_BYTES",
+)
 OVER: Mapping[str, str] = {
     "ingest.ingester.COMMIT_BYTES": "4 MiB of journal are a commit; only where its records are compressed may "
     "they be more, up to this (docs/scale.md)",
@@ -324,10 +356,14 @@ def test_rows_and_batches_are_small() -> None:
     assert {name for name in BATCHES if constant(name) > BATCH_BYTES} == set(OVER)
 
 
-@pytest.mark.parametrize("content_type", ["text/event-stream", "application/json", "application/octet-stream"])
+@pytest.mark.parametrize(
+    "content_type", ["text/event-stream", "application/json", "application/octet-stream"]
+)
 def test_whatever_passes_no_row_of_an_event_is_large(content_type: str) -> None:
     capture = Capture(make_id(1), make_id(2), by_name("openai-responses"), 0)
-    head = RequestHead(make_id(2), make_id(1), 0, "POST", "/v1/responses", "openai", [("A", "b" * 8_000)] * 30)
+    head = RequestHead(
+        make_id(2), make_id(1), 0, "POST", "/v1/responses", "openai", [("A", "b" * 8_000)] * 30
+    )
     events = capture.request(head, b"x" * 3_000_000, wire=b"")
     events += capture.response(1, ResponseHead(200, "OK", [("Content-Type", content_type)]))
     for number in range(20_000):
@@ -354,7 +390,11 @@ PURGING = "a purge, by the owner of the schema, of a session that has its tombst
 
 
 def modules() -> list[ModuleType]:
-    names = [each.name for each in pkgutil.walk_packages(recorder.__path__, "recorder.") if "__main__" not in each.name]
+    names = [
+        each.name
+        for each in pkgutil.walk_packages(recorder.__path__, "recorder.")
+        if "__main__" not in each.name
+    ]
     return [importlib.import_module(name) for name in names]
 
 
@@ -379,7 +419,11 @@ def statements(value: Any) -> Iterator[str]:
 def not_adding(found: Mapping[str, Any]) -> list[str]:
     """Of these globals, the statements that do something else to the log than to add to it."""
     every = (sql for value in found.values() for sql in statements(value))
-    return [sql for sql in every if any(table in STORED for table in WRITES.findall(sql)) and not ADDS.fullmatch(sql)]
+    return [
+        sql
+        for sql in every
+        if any(table in STORED for table in WRITES.findall(sql)) and not ADDS.fullmatch(sql)
+    ]
 
 
 OF_ROWS = re.compile(r"\s*(INSERT|UPDATE|DELETE|TRUNCATE|MERGE|COPY|REPLACE|WITH)\b", re.IGNORECASE)
@@ -387,23 +431,36 @@ OF_ROWS = re.compile(r"\s*(INSERT|UPDATE|DELETE|TRUNCATE|MERGE|COPY|REPLACE|WITH
 
 def test_the_log_is_only_added_to_and_read() -> None:
     """Others are of the schema, as triggers and rights, or said to people: they change no row."""
-    found = {module.__name__: [*filter(OF_ROWS.match, not_adding(vars(module)))] for module in modules()}
-    changing = {name: {table for sql in sqls for table in WRITES.findall(sql)} for name, sqls in found.items() if sqls}
+    found = {
+        module.__name__: [*filter(OF_ROWS.match, not_adding(vars(module)))] for module in modules()
+    }
+    changing = {
+        name: {table for sql in sqls for table in WRITES.findall(sql)}
+        for name, sqls in found.items()
+        if sqls
+    }
     assert changing == {
         "recorder.store.maintain.purge.delete": {"tombstones"},
         "recorder.store.postgres.writer": {"sessions", "exchanges", "events"},
         "recorder.store.sqlite.writer": {"sessions", *IN_A_FILE},
-        "recorder.store.sqlite.schema": IN_A_FILE,  # a file of before the first release, while nobody else has it
+        # a file of before the first release, while nobody else has it
+        "recorder.store.sqlite.schema": IN_A_FILE,
     }, PURGING
     events = postgres_writer._INSERT_EVENTS.decode(), postgres_writer._COPY_EVENTS
     assert all(ADDS.fullmatch(sql) for sql in (*postgres_writer._INSERTS.values(), *events))
 
 
 def test_no_function_makes_a_statement_that_changes_the_log() -> None:
-    """Those that are made when they are needed, by SQLAlchemy's `update` and `delete`, or as a text."""
+    """Those that are made when they are needed, by SQLAlchemy's `update` and `delete`, or as a
+    text.
+    """
     for module in modules():
         for node in ast.walk(ast.parse(source(module))):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("update", "delete"):
+            if (
+                isinstance(node, ast.Call)
+                and isinstance(node.func, ast.Name)
+                and node.func.id in ("update", "delete")
+            ):
                 named = node.args[0]
                 assert isinstance(named, ast.Name), (module.__name__, node.lineno)
                 assert named.id not in LOG, (module.__name__, node.lineno)
@@ -413,8 +470,14 @@ def test_a_statement_that_changes_the_log_is_seen() -> None:
     bad = ["UPDATE events SET raw = ''", "DELETE FROM recorder.sessions", "TRUNCATE exchanges"]
     insert = "INSERT INTO events VALUES (1)"
     bad += [f"{insert} ON CONFLICT (session_id) DO UPDATE SET pos = 1", insert]
-    assert not_adding({"A": bad, "B": Statement(schema.events.delete())}) == [*bad, "DELETE FROM events"]
-    assert not_adding({"A": "UPDATE ingest_offsets SET segment = 1", "B": "SELECT * FROM events"}) == []
+    assert not_adding({"A": bad, "B": Statement(schema.events.delete())}) == [
+        *bad,
+        "DELETE FROM events",
+    ]
+    assert (
+        not_adding({"A": "UPDATE ingest_offsets SET segment = 1", "B": "SELECT * FROM events"})
+        == []
+    )
 
 
 # -- R6
@@ -442,7 +505,9 @@ def test_types_are_those_that_every_engine_has(postgres_database: URL) -> None:
     log = "table_name ~ '^(sessions|exchanges|events|tombstones|ingest_offsets|rebuilds)'"
     assert {type for (type,) in superuser.asked(postgres_database, types + log)} == TYPES
     rest = f"NOT {log} AND table_name <> '{VERSION_TABLE}' AND table_name NOT LIKE 'p\\_search%'"
-    assert {type for (type,) in superuser.asked(postgres_database, types + rest)} <= TYPES | OF_PROJECTIONS
+    assert {
+        type for (type,) in superuser.asked(postgres_database, types + rest)
+    } <= TYPES | OF_PROJECTIONS
     # The words of full-text search are the server's own; they are made anew from the projections.
     search = "table_name LIKE 'p\\_search%'"
     expected = {"UUID", "BIGINT", "TEXT", "TSVECTOR"}
@@ -471,17 +536,27 @@ def fixed(metadata: MetaData) -> list[str]:
     ]
 
 
-def test_foreign_keys_have_the_session_in_them_and_events_have_none_on_a_server(postgres_database: URL) -> None:
+def test_foreign_keys_have_the_session_in_them_and_events_have_none_on_a_server(
+    postgres_database: URL,
+) -> None:
     assert fixed(schema.metadata) == []
     keys = f"""SELECT conrelid::regclass::text, pg_get_constraintdef(oid) FROM pg_constraint
         WHERE contype = 'f' AND connamespace = '{SCHEMA}'::regnamespace AND conparentid = 0"""
     [(table, definition)] = superuser.asked(postgres_database, keys)
-    assert (table, definition) == ("exchanges", "FOREIGN KEY (session_id) REFERENCES sessions(session_id)")
+    assert (table, definition) == (
+        "exchanges",
+        "FOREIGN KEY (session_id) REFERENCES sessions(session_id)",
+    )
 
 
 def test_a_foreign_key_without_the_session_is_seen() -> None:
     metadata = altered(Column("name", TEXT, unique=True))
-    Table("named", metadata, Column("name", Text), ForeignKeyConstraint(["name"], ["sessions.name"], name="by_name"))
+    Table(
+        "named",
+        metadata,
+        Column("name", Text),
+        ForeignKeyConstraint(["name"], ["sessions.name"], name="by_name"),
+    )
     assert fixed(metadata) == ["by_name"]
 
 
@@ -491,7 +566,14 @@ SCALE = (ROOT / "docs" / "scale.md").read_text()
 USED_LATER, DROPPING, *_ = blocks(SCALE, "sql")
 HOUR_NS = 3_600_000_000_000
 FILLED = {
-    *("p_anomalies_v1", "p_exchanges_v1", "p_items_v1", "p_parameters_v1", "p_prompts_v1", "p_requests_v1"),
+    *(
+        "p_anomalies_v1",
+        "p_exchanges_v1",
+        "p_items_v1",
+        "p_parameters_v1",
+        "p_prompts_v1",
+        "p_requests_v1",
+    ),
     *("p_timing_v1", "p_usage_v1", "p_user_texts_v1", "p_search_v1", "p_search_user_texts_v1"),
 }
 
@@ -523,7 +605,10 @@ def verified(database: URL, folder: Path) -> Ran:
 def sessions_in(database: URL) -> dict[str, set[str]]:
     """Whose rows each table has."""
     return {
-        table: {str(row[0]) for row in superuser.asked(database, f"SELECT DISTINCT session_id FROM {table}")}
+        table: {
+            str(row[0])
+            for row in superuser.asked(database, f"SELECT DISTINCT session_id FROM {table}")
+        }
         for table in superuser.tables(database)
     }
 
@@ -547,23 +632,32 @@ def test_a_month_is_dropped_with_all_that_was_made_of_it(two_months: URL, tmp_pa
             store.append([Event(*next(row for row in before["events"] if str(row[0]) == gone))])
 
 
-def test_the_drops_alone_leave_projections_that_belong_to_nothing(two_months: URL, tmp_path: Path) -> None:
+def test_the_drops_alone_leave_projections_that_belong_to_nothing(
+    two_months: URL, tmp_path: Path
+) -> None:
     gone, stays = sorted(sessions_in(two_months)["sessions"])
     drops = re.findall(r"^(?:DROP|ALTER) .*;", of_this_month(DROPPING), re.MULTILINE)
     superuser.asked(two_months, " ".join(drops))
     left = {table for table, ids in sessions_in(two_months).items() if gone in ids}
     assert left == FILLED
-    assert all(stays in sessions_in(two_months)[table] for table in ("sessions", "exchanges", "events", *left))
+    assert all(
+        stays in sessions_in(two_months)[table]
+        for table in ("sessions", "exchanges", "events", *left)
+    )
     found = verified(two_months, tmp_path)
     assert (found.code, gone in found.out.decode() + found.err) == (4, True)
 
 
 def test_sessions_that_were_used_after_their_month_are_named(two_months: URL) -> None:
     assert superuser.asked(two_months, of_this_month(USED_LATER)) == []
-    [(session_id, name)] = superuser.asked(two_months, f"SELECT session_id::text, name FROM sessions_{THIS:%Y_%m}")
+    [(session_id, name)] = superuser.asked(
+        two_months, f"SELECT session_id::text, name FROM sessions_{THIS:%Y_%m}"
+    )
     later_ns = int(NEXT.timestamp()) * 10**9 + HOUR_NS
     with Store(two_months) as store, store.transaction():
-        store.add_exchange(make_exchange(make_session(session_id=session_id), 1, started_ns=later_ns))
+        store.add_exchange(
+            make_exchange(make_session(session_id=session_id), 1, started_ns=later_ns)
+        )
     [(found, used)] = superuser.asked(two_months, of_this_month(USED_LATER))
     assert (found, used.timestamp()) == (name, later_ns // 10**9)
 

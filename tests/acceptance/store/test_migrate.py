@@ -1,4 +1,6 @@
-"""Schemas and the processes that bring them up to date: at once, killed on the way, from a checkout and a wheel."""
+"""Schemas and the processes that bring them up to date: at once, killed on the way, from a checkout
+and a wheel.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ def python(code: str, *arguments: object, **environment: str) -> subprocess.Pope
     command = [sys.executable, "-c", code, *map(str, arguments)]
     environment = {**os.environ, **environment}
     pipe = subprocess.PIPE
-    return subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True, env=environment)
+    return subprocess.Popen(
+        command, stdin=pipe, stdout=pipe, stderr=pipe, text=True, env=environment
+    )
 
 
 def result(process: subprocess.Popen[str]) -> str:
@@ -68,18 +72,27 @@ with schema_of(url).migration(url) as connection:
 
 
 @pytest.mark.parametrize(
-    "how", ["-x", *(pytest.param(each, marks=pytest.mark.slow) for each in ("RECORDER_DB", "default"))]
+    "how",
+    ["-x", *(pytest.param(each, marks=pytest.mark.slow) for each in ("RECORDER_DB", "default"))],
 )
 def test_alembic_works_from_a_checkout_and_is_quiet(tmp_path: Path, how: str) -> None:
     path = tmp_path / "recorder" / "recorder.db"
     options = ["-x", f"db={path}"] if how == "-x" else []
-    environment = {"HOME": str(tmp_path), "XDG_DATA_HOME": str(tmp_path), "PATH": os.environ["PATH"]}
+    environment = {
+        "HOME": str(tmp_path),
+        "XDG_DATA_HOME": str(tmp_path),
+        "PATH": os.environ["PATH"],
+    }
     if how == "RECORDER_DB":
         environment["RECORDER_DB"] = f"sqlite:///{path}"
     said = []
     for verb in (["upgrade", "head"], ["check"]):
         command = [sys.executable, "-m", "alembic", *options, *verb]
-        said.append(subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60))
+        said.append(
+            subprocess.run(
+                command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60
+            )
+        )
     expected = [(0, "", ""), (0, "No new upgrade operations detected.\n", "")]
     assert [(run.returncode, run.stdout, run.stderr) for run in said] == expected
     assert current(path) == HEAD
@@ -90,7 +103,10 @@ def test_the_migrations_inside_an_installed_package_come_first(tmp_path: Path) -
     code = "import sys; sys.path.remove(''); from recorder.store.maintain import migrate; print(migrate.migrations())"
     assert result(python(code, PYTHONPATH=str(tmp_path))) == f"{tmp_path / 'migrations'}\n"
     shutil.copytree(ROOT / "migrations", tmp_path / "recorder" / "migrations")
-    assert result(python(code, PYTHONPATH=str(tmp_path))) == f"{tmp_path / 'recorder' / 'migrations'}\n"
+    assert (
+        result(python(code, PYTHONPATH=str(tmp_path)))
+        == f"{tmp_path / 'recorder' / 'migrations'}\n"
+    )
     code = "import sys; sys.path.remove(''); from recorder.store.write.writer import Store\nStore(sys.argv[1]).close()"
     assert result(python(code, tmp_path / "log 100%.db", PYTHONPATH=str(tmp_path))) == ""
     assert current(tmp_path / "log 100%.db") == HEAD

@@ -1,10 +1,11 @@
 """What commands ask of the log, and how: rule R8 of `store/test_growth.py`.
 
-No question reads the events of all sessions: each seeks those of one exchange, or sums projections. What is asked is
-caught on its way to the database, and the database says how it would go about it.
+No question reads the events of all sessions: each seeks those of one exchange, or sums projections.
+What is asked is caught on its way to the database, and the database says how it would go about it.
 
-In a file its program says it: a cursor on `events` or one of its indexes is moved to a key, and never to the first or
-the last row there is. A server says it with `EXPLAIN`, told to read a table as a whole only where it must.
+In a file its program says it: a cursor on `events` or one of its indexes is moved to a key, and
+never to the first or the last row there is. A server says it with `EXPLAIN`, told to read a table
+as a whole only where it must.
 """
 
 from __future__ import annotations
@@ -26,7 +27,12 @@ from recorder.store.queries.event_place import event_place
 from recorder.store.queries.outlines import outlines, progress, spans
 from recorder.store.queries.reader import LogReader
 from recorder.store.queries.retention import holdings, recorders_of_open
-from recorder.store.queries.session_list import ListPlace, SessionFilter, list_sessions, session_page
+from recorder.store.queries.session_list import (
+    ListPlace,
+    SessionFilter,
+    list_sessions,
+    session_page,
+)
 from recorder.store.queries.session_named import count_named, session_named, tombstone_of
 from recorder.store.queries.usage import By, Summed, usage
 from recorder.store.search import INDEX_NAMES
@@ -67,7 +73,9 @@ QUESTIONS: Mapping[str, Callable[[LogReader], Awaitable[Any]]] = {
     "sessions of a model": lambda log: list_sessions(log, 50, SessionFilter(model="m")),
     "sessions of a client": lambda log: list_sessions(log, 50, SessionFilter(client="c")),
     "sessions of a status": lambda log: list_sessions(log, 50, SessionFilter(status="open")),
-    "sessions of a time": lambda log: list_sessions(log, 50, SessionFilter(since_ns=1, until_ns=START_NS * 2)),
+    "sessions of a time": lambda log: list_sessions(
+        log, 50, SessionFilter(since_ns=1, until_ns=START_NS * 2)
+    ),
     "sessions with words": lambda log: list_sessions(log, 50, SessionFilter(words="dice")),
     "latest": lambda log: session_named(log, "latest"),
     "a name": lambda log: session_named(log, "run-1"),
@@ -76,7 +84,9 @@ QUESTIONS: Mapping[str, Callable[[LogReader], Awaitable[Any]]] = {
     "exchanges": lambda log: log.exchanges(SESSION),
     "spans": lambda log: spans(log, SESSION),
     "events": lambda log: _every(log.events(SESSION, EXCHANGE)),
-    "events of some kinds": lambda log: _every(log.events(SESSION, EXCHANGE, after=1, kinds=BODY_KINDS)),
+    "events of some kinds": lambda log: _every(
+        log.events(SESSION, EXCHANGE, after=1, kinds=BODY_KINDS)
+    ),
     "progress": lambda log: progress(log, LATE, [EXCHANGE]),
     "progress of a session": lambda log: progress(log, LATE, [EXCHANGE], SESSION),
     "outlines": lambda log: outlines(log, SESSION),
@@ -100,10 +110,19 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def fill(database: Path | URL) -> None:
-    """Two exchanges: one that has ended, one that has not; and a price, without which no cost is looked up."""
+    """Two exchanges: one that has ended, one that has not; and a price, without which no cost is
+    looked up.
+    """
     with Store(database) as log:
         ended = begin(log, 1)
-        add(log, make_events(ended, [b"{}", b"{}", b"data: {}\n\n", make_end("completed")], ["request", "response"]))
+        add(
+            log,
+            make_events(
+                ended,
+                [b"{}", b"{}", b"data: {}\n\n", make_end("completed")],
+                ["request", "response"],
+            ),
+        )
         add(log, make_events(begin(log, 2), [b"{}", b"data: {}\n\n"], ["request"]))
     put_prices(database, input="1")
 
@@ -148,20 +167,38 @@ async def _asked(database: Path | URL, question: Callable[[LogReader], Awaitable
 
 
 def whole_in_file(path: Path, statement: str, values: Any) -> list[str]:
-    """Where a program of SQLite begins at the first or the last entry of `events` or an index of it."""
+    """Where a program of SQLite begins at the first or the last entry of `events` or an index of
+    it.
+    """
     with superuser.connected(path) as connection:
-        roots = dict(connection.execute("SELECT rootpage, name FROM sqlite_master WHERE tbl_name = 'stored_events'"))
+        roots = dict(
+            connection.execute(
+                "SELECT rootpage, name FROM sqlite_master WHERE tbl_name = 'stored_events'"
+            )
+        )
         program = connection.execute(f"EXPLAIN {statement}", values).fetchall()
-    cursors = {p1: roots[p2] for _, code, p1, p2, *_ in program if code in ("OpenRead", "ReopenIdx") and p2 in roots}
-    return [f"{code} {cursors[p1]}" for _, code, p1, *_ in program if code in ("Rewind", "Last") and p1 in cursors]
+    cursors = {
+        p1: roots[p2]
+        for _, code, p1, p2, *_ in program
+        if code in ("OpenRead", "ReopenIdx") and p2 in roots
+    }
+    return [
+        f"{code} {cursors[p1]}"
+        for _, code, p1, *_ in program
+        if code in ("Rewind", "Last") and p1 in cursors
+    ]
 
 
 def whole_on_server(url: URL, statement: str, values: Any) -> list[str]:
-    """The nodes of a plan that go through `events`, or an index of it, without a condition on its key."""
+    """The nodes of a plan that go through `events`, or an index of it, without a condition on its
+    key.
+    """
     with superuser.connected(url) as connection:
         connection.execute("SET enable_seqscan = off")
         [(explained,)] = connection.execute(f"EXPLAIN (FORMAT JSON) {statement}", values).fetchall()
-        empty = connection.execute("SELECT relname FROM pg_class WHERE reltuples = 0 AND relkind = 'r'").fetchall()
+        empty = connection.execute(
+            "SELECT relname FROM pg_class WHERE reltuples = 0 AND relkind = 'r'"
+        ).fetchall()
     months_to_come = tuple(name for (name,) in empty)
     return [
         f"{node['Node Type']} {name}"
@@ -182,19 +219,32 @@ def _nodes(node: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 def test_no_question_reads_the_events_of_all_sessions(file: Path) -> None:
     sent = {question: asked(file, question) for question in QUESTIONS if question not in WHOLE}
-    plans = {question: [whole_in_file(file, *each) for each in statements] for question, statements in sent.items()}
+    plans = {
+        question: [whole_in_file(file, *each) for each in statements]
+        for question, statements in sent.items()
+    }
     assert {question: parts for question, parts in plans.items() if any(parts)} == {}
 
 
-ENDS = "_session_id_exchange_id_idx"  # of `events_end` in a month: an entry for each exchange, not for each event
+# of `events_end` in a month: an entry for each exchange, not for each event
+ENDS = "_session_id_exchange_id_idx"
 
 
 def test_no_question_does_on_a_server_either(server: URL) -> None:
-    found = {question: asked(server, question) for question in QUESTIONS if question not in WHOLE_ON_SERVER}
-    plans = {question: [whole_on_server(server, *each) for each in sent] for question, sent in found.items()}
-    # What is open is what has no end: once its tables are vacuumed, a server may go through all ends for it.
+    found = {
+        question: asked(server, question)
+        for question in QUESTIONS
+        if question not in WHOLE_ON_SERVER
+    }
+    plans = {
+        question: [whole_on_server(server, *each) for each in sent]
+        for question, sent in found.items()
+    }
+    # What is open is what has no end: once its tables are vacuumed, a server may go through all
+    # ends for it.
     plans["sessions of a status"] = [
-        [part for part in parts if not part.endswith(ENDS)] for parts in plans["sessions of a status"]
+        [part for part in parts if not part.endswith(ENDS)]
+        for parts in plans["sessions of a status"]
     ]
     assert {question: parts for question, parts in plans.items() if any(parts)} == {}
 
@@ -232,7 +282,10 @@ SEEKS = {
 BY_WORDS = [
     step
     for table, index in (("p_items_v1", 0), ("p_results_v1", 1), ("p_user_texts_v1", 2))
-    for step in (f"SEARCH {table} USING INTEGER PRIMARY KEY (rowid=?)", f"SCAN {INDEX_NAMES[index]} VIRTUAL TABLE")
+    for step in (
+        f"SEARCH {table} USING INTEGER PRIMARY KEY (rowid=?)",
+        f"SCAN {INDEX_NAMES[index]} VIRTUAL TABLE",
+    )
 ]
 
 
@@ -247,22 +300,34 @@ def steps_in_file(file: Path, question: str) -> list[str]:
 
 def test_a_question_seeks_by_its_index(file: Path) -> None:
     steps = {question: steps_in_file(file, question) for question in SEEKS}
-    assert {name: steps[name] for name, seek in SEEKS.items() if not any(seek in step for step in steps[name])} == {}
+    assert {
+        name: steps[name]
+        for name, seek in SEEKS.items()
+        if not any(seek in step for step in steps[name])
+    } == {}
 
 
 def test_sessions_with_words_are_found_by_the_indexes_and_no_text_is_read(file: Path) -> None:
     steps = steps_in_file(file, "sessions with words")
     assert [step for step in BY_WORDS if not any(each.startswith(step) for each in steps)] == []
-    assert [step for step in steps if step.startswith(("SCAN p_items", "SCAN p_results", "SCAN p_user"))] == []
+    assert [
+        step for step in steps if step.startswith(("SCAN p_items", "SCAN p_results", "SCAN p_user"))
+    ] == []
 
 
 def test_a_list_of_sessions_sums_up_those_that_it_shows_and_no_others(file: Path) -> None:
-    [(statement, values)] = [each for each in asked(file, "sessions") if "session_summary" in each[0]]
+    [(statement, values)] = [
+        each for each in asked(file, "sessions") if "session_summary" in each[0]
+    ]
     with superuser.connected(file) as connection:
         steps = [step[3] for step in connection.execute(f"EXPLAIN QUERY PLAN {statement}", values)]
     of_summary = [step for step in steps if step.split()[1] == "s"]
     assert of_summary
-    assert [step for step in of_summary if not step.endswith("sqlite_autoindex_sessions_1 (session_id=?)")] == []
+    assert [
+        step
+        for step in of_summary
+        if not step.endswith("sqlite_autoindex_sessions_1 (session_id=?)")
+    ] == []
 
 
 @pytest.mark.parametrize("question", ["sessions", "a page of sessions", "latest"])
@@ -306,8 +371,12 @@ def test_a_server_sorts_no_row_for_a_sum_of_days(server: URL) -> None:
     superuser.asked(server, "ANALYZE p_usage_v1")
     for view in ("usage_by_day", "usage_by_model"):
         with superuser.connected(server) as connection:
-            [(explained,)] = connection.execute(f"EXPLAIN (FORMAT JSON) SELECT * FROM {view}").fetchall()
-        of_rows = [node for node in _nodes(explained[0]["Plan"]) if node["Node Type"] == "Aggregate"][-1]
+            [(explained,)] = connection.execute(
+                f"EXPLAIN (FORMAT JSON) SELECT * FROM {view}"
+            ).fetchall()
+        of_rows = [
+            node for node in _nodes(explained[0]["Plan"]) if node["Node Type"] == "Aggregate"
+        ][-1]
         assert (view, of_rows["Strategy"], of_rows["Plan Rows"] < 300) == (view, "Hashed", True)
 
 
@@ -321,7 +390,13 @@ def test_a_server_expects_the_calls_that_there_are(server: URL) -> None:
     )
     superuser.asked(server, "ANALYZE p_items_v1")
     with superuser.connected(server) as connection:
-        [(explained,)] = connection.execute("EXPLAIN (FORMAT JSON) SELECT * FROM tool_stats").fetchall()
-    joins = [node["Plan Rows"] for node in _nodes(explained[0]["Plan"]) if node["Node Type"].endswith(("Join", "Loop"))]
+        [(explained,)] = connection.execute(
+            "EXPLAIN (FORMAT JSON) SELECT * FROM tool_stats"
+        ).fetchall()
+    joins = [
+        node["Plan Rows"]
+        for node in _nodes(explained[0]["Plan"])
+        if node["Node Type"].endswith(("Join", "Loop"))
+    ]
     assert joins
     assert min(joins[:2]) > 1_000

@@ -37,7 +37,16 @@ from recorder.store.write.writer import Store
 from tests.integration.ingest.test_ingester import Exchange, body, never, query
 from tests.support import superuser
 from tests.support.empty_log import empty
-from tests.support.rows import START_NS, begin, make_end, make_events, make_exchange, make_id, make_session, of_type
+from tests.support.rows import (
+    START_NS,
+    begin,
+    make_end,
+    make_events,
+    make_exchange,
+    make_id,
+    make_session,
+    of_type,
+)
 from tests.support.server import wait_until
 
 RECORDER = "recorder-1"
@@ -77,13 +86,24 @@ def said(name: str, words: int = 30) -> list[bytes]:
     """A response that says the word of its session often, with noise between."""
     noise = random.Random(name)
     text = " ".join(f"{canary(name)}{noise.randrange(10**6)} {canary(name)}" for _ in range(words))
-    item = {"type": "message", "id": "m", "role": "assistant", "content": [{"type": "output_text", "text": text}]}
+    item = {
+        "type": "message",
+        "id": "m",
+        "role": "assistant",
+        "content": [{"type": "output_text", "text": text}],
+    }
     payloads: list[dict[str, Any]] = [
         {"type": "response.created", "response": {"id": f"resp-{name}", "status": "in_progress"}},
         {"type": "response.output_item.added", "output_index": 0, "item": {**item, "content": []}},
-        *({"type": "response.output_text.delta", "output_index": 0, "item_id": "m", "delta": w} for w in text.split()),
+        *(
+            {"type": "response.output_text.delta", "output_index": 0, "item_id": "m", "delta": w}
+            for w in text.split()
+        ),
         {"type": "response.output_item.done", "output_index": 0, "item": item},
-        {"type": "response.completed", "response": {"id": f"resp-{name}", "status": "completed", "output": [item]}},
+        {
+            "type": "response.completed",
+            "response": {"id": f"resp-{name}", "status": "completed", "output": [item]},
+        },
     ]
     return [f"event: {each['type']}\ndata: {json.dumps(each)}\n\n".encode() for each in payloads]
 
@@ -109,7 +129,9 @@ def record(journal: Journal, *names: str, rounds: int = 1) -> list[Exchange]:
 
 
 def session_id(database: Path | URL, name: str) -> str:
-    [(found,)] = superuser.asked(database, "SELECT session_id FROM sessions WHERE name = ?", canary(name))
+    [(found,)] = superuser.asked(
+        database, "SELECT session_id FROM sessions WHERE name = ?", canary(name)
+    )
     assert isinstance(found, str)
     return found
 
@@ -133,7 +155,10 @@ def rest(database: Path | URL, name: str) -> dict[str, list[tuple[Any, ...]]]:
 
 def rows_of(database: Path | URL, session_id: str) -> dict[str, list[tuple[Any, ...]]]:
     return {
-        table: sorted(superuser.asked(database, f"SELECT * FROM {table} WHERE session_id = ?", session_id), key=repr)
+        table: sorted(
+            superuser.asked(database, f"SELECT * FROM {table} WHERE session_id = ?", session_id),
+            key=repr,
+        )
         for table in superuser.tables(database)
     }
 
@@ -145,7 +170,9 @@ def found(database: Path | URL, name: str) -> int:
 NAMES = tuple("qwertyuiop")
 
 
-def test_of_purged_sessions_no_byte_is_left_and_of_others_every_one(file: Store, path: Path) -> None:
+def test_of_purged_sessions_no_byte_is_left_and_of_others_every_one(
+    file: Store, path: Path
+) -> None:
     journal = Journal(path.parent / "elsewhere", RECORDER)
     for _ in range(6):  # many commits, so that the pages of sessions are split and joined
         record(journal, *NAMES)
@@ -163,7 +190,9 @@ def test_of_purged_sessions_no_byte_is_left_and_of_others_every_one(file: Store,
     assert all(found(path, name) for name in NAMES[6:])
 
 
-def test_of_purged_sessions_no_row_is_left_and_of_others_every_one(store: Store, journal: Journal) -> None:
+def test_of_purged_sessions_no_row_is_left_and_of_others_every_one(
+    store: Store, journal: Journal
+) -> None:
     gone, stay = NAMES[:2], NAMES[2:4]
     record(journal, *gone, *stay, rounds=2)
     Ingester(store, journal.directory, never).drain()
@@ -172,7 +201,9 @@ def test_of_purged_sessions_no_row_is_left_and_of_others_every_one(store: Store,
     counts = [purged(store, name) for name in gone]
     assert sweep(store.url)
     for name in gone:
-        assert [table for table, rows in rows_of(store.url, ids[name]).items() if rows] == ["tombstones"]
+        assert [table for table, rows in rows_of(store.url, ids[name]).items() if rows] == [
+            "tombstones"
+        ]
         assert found(store.url, name) == 0
     assert {name: rest(store.url, name) for name in stay} == kept
     assert all(found(store.url, name) for name in stay)
@@ -197,8 +228,12 @@ def interleaved(store: Store, seed: int) -> list[str]:
 
 
 @pytest.mark.parametrize("vacuum", [True, False])
-def test_only_a_new_file_has_no_copies_of_what_was_moved_in_it(tmp_path: Path, vacuum: bool) -> None:
-    """Deleting overwrites a row where it stands; where it stood before a page was split or joined, nothing does."""
+def test_only_a_new_file_has_no_copies_of_what_was_moved_in_it(
+    tmp_path: Path, vacuum: bool
+) -> None:
+    """Deleting overwrites a row where it stands; where it stood before a page was split or joined,
+    nothing does.
+    """
     left = []
     for seed in range(4):
         with Store(tmp_path / f"{seed}" / "log.db") as store:
@@ -209,14 +244,18 @@ def test_only_a_new_file_has_no_copies_of_what_was_moved_in_it(tmp_path: Path, v
     assert (left == []) is vacuum
 
 
-def test_without_a_sweep_the_words_would_still_be_there(file: Store, journal: Journal, path: Path) -> None:
+def test_without_a_sweep_the_words_would_still_be_there(
+    file: Store, journal: Journal, path: Path
+) -> None:
     record(journal, "a", "b")
     Ingester(file, journal.directory, never).drain()
     purged(file, "a")
     assert "log.db-wal" in files_with(path.parent, "a")
 
 
-def test_the_index_still_goes_with_its_items_when_the_file_is_new(file: Store, journal: Journal, path: Path) -> None:
+def test_the_index_still_goes_with_its_items_when_the_file_is_new(
+    file: Store, journal: Journal, path: Path
+) -> None:
     record(journal, *NAMES[:4], rounds=2)
     Ingester(file, journal.directory, never).drain()
     purged(file, NAMES[1])
@@ -242,11 +281,16 @@ _TOMBSTONE = "SELECT purged_ns, reason, counts, last_hash FROM tombstones"
 def test_the_tombstone_says_what_there_was(store: Store, journal: Journal) -> None:
     record(journal, "a", rounds=2)
     Ingester(store, journal.directory, never).drain()
-    [(events, size_bytes)] = superuser.asked(store.url, "SELECT count(*), sum(length(raw)) FROM events")
-    [(last,)] = superuser.asked(store.url, "SELECT hash FROM events ORDER BY exchange_id DESC, pos DESC LIMIT 1")
+    [(events, size_bytes)] = superuser.asked(
+        store.url, "SELECT count(*), sum(length(raw)) FROM events"
+    )
+    [(last,)] = superuser.asked(
+        store.url, "SELECT hash FROM events ORDER BY exchange_id DESC, pos DESC LIMIT 1"
+    )
     counts = purged(store, "a")
     assert (counts.exchanges, counts.events, counts.bytes) == (2, events, size_bytes)
-    assert len(counts.late[RECORDER]) == 2  # its place is in the log: it may tell them again, wherever it is
+    # its place is in the log: it may tell them again, wherever it is
+    assert len(counts.late[RECORDER]) == 2
     [(at_ns, reason, stored, hashed)] = superuser.asked(store.url, _TOMBSTONE)
     assert (at_ns, reason, hashed) == (START_NS, "a secret", last)
     assert msgspec.json.decode(stored, type=Counts) == counts
@@ -271,7 +315,9 @@ def test_a_purge_that_fails_changes_nothing(file: Store, path: Path) -> None:
         assert list(connection.iterdump()) == before
 
 
-def test_of_types_and_items_only_those_that_another_session_has_are_left(file: Store, path: Path) -> None:
+def test_of_types_and_items_only_those_that_another_session_has_are_left(
+    file: Store, path: Path
+) -> None:
     one, other = begin(file, 1), begin(file, 2)
     with file.transaction():
         file.append([*of_type(one, "theirs", canary("a")), *of_type(other, "theirs")])
@@ -335,7 +381,8 @@ def test_what_a_journal_tells_once_more_is_passed_over_and_others_are_not(
     store: Store, journal: Journal, caplog: pytest.LogCaptureFixture
 ) -> None:
     long = asked(journal, "b").chunk(b"data: 1\n\n")  # what keeps the place of the ingester back
-    record(journal, "a", rounds=2)  # of the second exchange only, the session is not known by its own id
+    # of the second exchange only, the session is not known by its own id
+    record(journal, "a", rounds=2)
     Ingester(store, journal.directory, never).drain()
     counts = purged(store, "a", RECORDER)
     assert len(counts.late[RECORDER]) == 2
@@ -348,7 +395,9 @@ def test_what_a_journal_tells_once_more_is_passed_over_and_others_are_not(
     again.drain()
     names = superuser.asked(store.url, "SELECT name FROM sessions ORDER BY name")
     assert names == [(canary("b"),), (canary("c"),)]
-    [(lossless,)] = superuser.asked(store.url, "SELECT lossless FROM p_exchanges_v1 WHERE exchange_id = ?", long.id)
+    [(lossless,)] = superuser.asked(
+        store.url, "SELECT lossless FROM p_exchanges_v1 WHERE exchange_id = ?", long.id
+    )
     assert lossless == 1
     assert sum("is of a session that was purged" in each.message for each in caplog.records) == 2
 
@@ -381,8 +430,12 @@ def test_what_comes_late_for_an_archived_session_is_refused_and_its_archive_name
     ingester.drain()
     for name in "ab":
         with store.transaction():
-            archived = Archived("ducklake:/there", last_hashes(store.ask, session_id(store.url, name)))
-        counts = purge(store, session_id(store.url, name), "archived", START_NS, (RECORDER,), archived=archived)
+            archived = Archived(
+                "ducklake:/there", last_hashes(store.ask, session_id(store.url, name))
+            )
+        counts = purge(
+            store, session_id(store.url, name), "archived", START_NS, (RECORDER,), archived=archived
+        )
         assert counts is not None
         assert counts.archive == "ducklake:/there"
     Ingester(store, journal.directory, never).drain()
@@ -394,7 +447,9 @@ def test_what_comes_late_for_an_archived_session_is_refused_and_its_archive_name
     assert any("its session was archived in ducklake:/there" in each for each in told)
 
 
-def test_a_session_that_has_grown_since_it_was_archived_stays(store: Store, journal: Journal) -> None:
+def test_a_session_that_has_grown_since_it_was_archived_stays(
+    store: Store, journal: Journal
+) -> None:
     record(journal, "a")
     Ingester(store, journal.directory, never).drain()
     with store.transaction():
@@ -421,7 +476,9 @@ def test_what_is_being_recorded_is_not_purged(file: Store, journal: Journal) -> 
     exchange = asked(journal, "a")
     ingester = Ingester(file, journal.directory, never)
     ingester.drain()
-    with pytest.raises(RecorderError, match="is being recorded: purge it when its streams have ended"):
+    with pytest.raises(
+        RecorderError, match="is being recorded: purge it when its streams have ended"
+    ):
         purge(file, session_id(file.url, "a"), "", 0, is_alive=lambda name: name == RECORDER)
     exchange.end()
     ingester.drain()
@@ -433,7 +490,9 @@ def place(store: Store) -> Position:
         return Position(*(store.offset(RECORDER) or START))
 
 
-def test_a_journal_that_is_being_written_holds_nothing_of_it_either(file: Store, journal: Journal) -> None:
+def test_a_journal_that_is_being_written_holds_nothing_of_it_either(
+    file: Store, journal: Journal
+) -> None:
     ingester = Ingester(file, journal.directory, never)
     record(journal, "a", "b")
     ingester.drain()
@@ -447,7 +506,8 @@ def test_a_journal_that_is_being_written_holds_nothing_of_it_either(file: Store,
 
 
 def test_a_journal_told_to_a_new_database_has_the_others(file: Store, path: Path) -> None:
-    journal = Journal(Path(f"{path}.journal"), RECORDER)  # of one segment, of which nothing is deleted
+    # of one segment, of which nothing is deleted
+    journal = Journal(Path(f"{path}.journal"), RECORDER)
     record(journal, "a")
     kept = asked(journal, "b").chunk(b"data: 1\n\n").end()
     Ingester(file, journal.directory, never).drain()
@@ -482,7 +542,9 @@ def test_a_journal_that_is_gone_holds_nothing(tmp_path: Path) -> None:
 # -- the file
 
 
-def test_a_reader_in_a_transaction_keeps_the_wal_and_it_is_said(file: Store, journal: Journal, path: Path) -> None:
+def test_a_reader_in_a_transaction_keeps_the_wal_and_it_is_said(
+    file: Store, journal: Journal, path: Path
+) -> None:
     record(journal, "a")
     Ingester(file, journal.directory, never).drain()
     with closing(sqlite3.connect(path, isolation_level=None)) as reader:
@@ -575,7 +637,9 @@ def test_a_purge_waits_for_who_has_begun_and_takes_what_they_wrote(postgres_data
         outcome: list[object] = []
         with store.transaction():
             store.append(make_events(exchange, [b"{}", b"x"], ["request"]))
-            thread = in_thread(lambda own: purge(own, exchange.session_id, "", 0), postgres_database, outcome)
+            thread = in_thread(
+                lambda own: purge(own, exchange.session_id, "", 0), postgres_database, outcome
+            )
             wait_until(partial(waiting, postgres_database, 1))
         thread.join()
     [counts] = outcome
@@ -583,7 +647,9 @@ def test_a_purge_waits_for_who_has_begun_and_takes_what_they_wrote(postgres_data
     assert (counts.events, left(postgres_database, exchange.session_id)) == (2, ["tombstones"])
 
 
-def test_without_the_lock_it_would_stay(postgres_database: URL, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_lock_it_would_stay(
+    postgres_database: URL, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Broken on purpose: it is the lock, and not luck."""
     monkeypatch.setattr(postgres_writer, "_ALONE", Statement("SELECT 1"))
     with Store(postgres_database) as store, Store(postgres_database) as other:
@@ -616,7 +682,13 @@ def test_who_comes_while_a_purge_goes_on_is_refused_when_it_is_done(postgres_dat
         lambda own: own.projector.project(exchange.session_id, exchange.exchange_id),
     ]
     purged_, refused = list[object](), list[object]()
-    threads = [in_thread(lambda own: purge(own, exchange.session_id, "", 0, (), is_alive), postgres_database, purged_)]
+    threads = [
+        in_thread(
+            lambda own: purge(own, exchange.session_id, "", 0, (), is_alive),
+            postgres_database,
+            purged_,
+        )
+    ]
     assert inside.wait(30)
     threads += [in_thread(partial(write, work=each), postgres_database, refused) for each in late]
     wait_until(partial(waiting, postgres_database, len(late)))
@@ -647,7 +719,9 @@ def test_a_writer_may_not_purge_and_is_told_who_may(postgres_database: URL) -> N
     superuser.asked(postgres_database, "DO $$ BEGIN CREATE ROLE recording LOGIN IN ROLE recorder_writer; EXCEPTION "
                  "WHEN duplicate_object THEN NULL; END $$")  # fmt: skip
     with Store(postgres_database.set(username="recording")) as store:
-        with pytest.raises(RecorderError, match="may not purge: give the URL of the owner of its schema"):
+        with pytest.raises(
+            RecorderError, match="may not purge: give the URL of the owner of its schema"
+        ):
             purge(store, exchange.session_id, "", 0)
     assert left(postgres_database, exchange.session_id) == ["exchanges", "sessions"]
 
@@ -669,6 +743,11 @@ def test_a_writer_may_not_purge_and_is_told_who_may(postgres_database: URL) -> N
         (RetentionPolicy(before_ns=1, keep_bytes=0), (), ["s0"]),
     ],
 )
-def test_the_longest_unused_go_first(limits: RetentionPolicy, spared: tuple[str, ...], expected: list[str]) -> None:
-    held = [SessionSize(f"s{number}", "", number, 1, 1, size) for number, size in enumerate((10, 20, 30, 40))]
+def test_the_longest_unused_go_first(
+    limits: RetentionPolicy, spared: tuple[str, ...], expected: list[str]
+) -> None:
+    held = [
+        SessionSize(f"s{number}", "", number, 1, 1, size)
+        for number, size in enumerate((10, 20, 30, 40))
+    ]
     assert [each.session_id for each in expired(held, limits, spared)] == expected

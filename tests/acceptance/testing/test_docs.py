@@ -1,4 +1,6 @@
-"""docs/testing.md: its tests are recorded and replayed, its messages are printed, its tables have all there is."""
+"""docs/testing.md: its tests are recorded and replayed, its messages are printed, its tables have
+all there is.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,9 @@ ANSWER = b'{"id":"resp_1","object":"response","status":"completed","output":[]}'
 
 @pytest.fixture(autouse=True)
 def nothing_open() -> Iterator[None]:
-    """What is shown closes no clients, as most tests do not: that is done here, where their warnings are not errors."""
+    """What is shown closes no clients, as most tests do not: that is done here, where their
+    warnings are not errors.
+    """
     yield
     with warnings.catch_warnings(action="ignore"):
         gc.collect()
@@ -78,7 +82,9 @@ def refusal(project: Project, imports: str) -> str:
         return project.said("--recorder-mode=rewrite", "-Wignore", passed=1, errors=1)
 
 
-def test_the_tests_shown_are_recorded_and_then_need_nobody(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_tests_shown_are_recorded_and_then_need_nobody(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
     project.pytester.makepyfile(test_chat=TESTS)
     count = TESTS.count("def test_")
     with Demo() as base, monkeypatch.context() as there:
@@ -143,7 +149,9 @@ def without_ids(text: str) -> str:
 
 
 @pytest.mark.parametrize("snippet", SNIPPETS, ids=range(len(SNIPPETS)))
-def test_the_snippets_shown_run(snippet: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_snippets_shown_run(
+    snippet: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     hold(tmp_path / "run.sse.jsonl")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("OPENAI_API_KEY", "none")
@@ -167,9 +175,15 @@ def test_every_setting_is_documented() -> None:
     assert table("The ini file") == set(re.findall(r'addini\(\s*"(\w+)"', source))
     assert table("Modes") == set(pytest_plugin.MODES)
     assert table("The marker") == set(settings.KEYWORDS)
-    assert table("Transports without pytest") == set(signature(replay_transport).parameters) - {"recordings"}
-    assert {re.split("[@:]", form)[0] for form in table("Faults") if not form.startswith(":")} == set(FORMS)
-    members: set[str] = {re.split(r"[.(]", name)[1] for name in table("The fixture") if name.startswith(".")}
+    assert table("Transports without pytest") == set(signature(replay_transport).parameters) - {
+        "recordings"
+    }
+    assert {
+        re.split("[@:]", form)[0] for form in table("Faults") if not form.startswith(":")
+    } == set(FORMS)
+    members: set[str] = {
+        re.split(r"[.(]", name)[1] for name in table("The fixture") if name.startswith(".")
+    }
     assert members - {"text", "tool_calls", "usage", "events"} <= set(vars(fixture.Replay))
 
 

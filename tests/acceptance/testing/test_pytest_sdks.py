@@ -1,4 +1,6 @@
-"""The SDKs of all providers under the pytest plugin: what they got when it was recorded they get from the cassette."""
+"""The SDKs of all providers under the pytest plugin: what they got when it was recorded they get
+from the cassette.
+"""
 
 from __future__ import annotations
 
@@ -112,12 +114,16 @@ def test_every_sdk_gets_from_its_cassette_what_it_got_when_it_was_recorded(
 
 
 @pytest.mark.parametrize("api", APIS)
-async def test_a_failure_over_a_socket_is_the_one_that_was_seen_when_it_was_recorded(api: str) -> None:
+async def test_a_failure_over_a_socket_is_the_one_that_was_seen_when_it_was_recorded(
+    api: str,
+) -> None:
     for failure, (script, _) in FAILURES.items():
         journal = MemoryJournal()
         async with ScriptedUpstream(script(api)) as upstream:
             routes = Routes([parse_upstream(f"{name}={upstream.base}") for name in NAMES])
-            came = await asyncio.to_thread(over_a_socket, api, JournalRecording(UpstreamTransport(), journal), routes)
+            came = await asyncio.to_thread(
+                over_a_socket, api, JournalRecording(UpstreamTransport(), journal), routes
+            )
         replay = ReplayTransport(Matcher(journal.recordings("s-1")), speed=None)
         again = await asyncio.to_thread(over_a_socket, api, replay, Routes())
         assert came.error is not None, failure

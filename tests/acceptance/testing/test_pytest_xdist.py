@@ -46,11 +46,15 @@ def in_two(project: Project, tests: str, *options: str, **outcomes: int) -> str:
     return said
 
 
-def test_tests_in_two_processes_are_recorded_and_replayed(project: Project, upstream: Upstream) -> None:
+def test_tests_in_two_processes_are_recorded_and_replayed(
+    project: Project, upstream: Upstream
+) -> None:
     """Tests that share a cassette ask the same: whoever is last to record it leaves it whole."""
     in_two(project, EIGHT + SHARED, "--recorder-mode=once", passed=12)
     folder = project.pytester.path / "cassettes" / "test_it"
-    assert sorted(each.name for each in folder.iterdir()) == [f"test_own[{number}].sse.jsonl" for number in range(8)]
+    assert sorted(each.name for each in folder.iterdir()) == [
+        f"test_own[{number}].sse.jsonl" for number in range(8)
+    ]
     [recording] = project.recordings("shared.sse.jsonl")
     assert b"".join(piece.raw for piece in recording.pieces) == stream()
     asked = [each["input"] for each in upstream.asked]
@@ -60,20 +64,35 @@ def test_tests_in_two_processes_are_recorded_and_replayed(project: Project, upst
 
 
 @pytest.mark.slow
-def test_what_two_processes_record_in_one_cassette_is_all_there(project: Project, upstream: Upstream) -> None:
+def test_what_two_processes_record_in_one_cassette_is_all_there(
+    project: Project, upstream: Upstream
+) -> None:
     project.holds("old", path="shared.sse.jsonl")
     different = SHARED.replace('"hi"', 'f"number {number % 6}"').replace("range(4)", "range(12)")
     in_two(project, different, "--recorder-mode=rewrite", passed=12)
-    asked = [msgspec.json.decode(each.request_body)["input"] for each in project.recordings("shared.sse.jsonl")]
+    asked = [
+        msgspec.json.decode(each.request_body)["input"]
+        for each in project.recordings("shared.sse.jsonl")
+    ]
     assert sorted(asked) == [f"number {number}" for number in range(6)]
     in_two(project, different, passed=12)
 
 
 @pytest.mark.slow
-def test_what_is_said_of_a_cassette_is_said_by_the_process_that_is_read(project: Project, upstream: Upstream) -> None:
+def test_what_is_said_of_a_cassette_is_said_by_the_process_that_is_read(
+    project: Project, upstream: Upstream
+) -> None:
     project.holds("hi").test("")
-    said = in_two(project, "def test_one(recorder_replay): ...\ndef test_two(): ...", "--recorder-mode=all", passed=2)
-    assert "recorder: cassettes/test_it/test_one.sse.jsonl was removed: test_it.py::test_one asked for nothing." in said
+    said = in_two(
+        project,
+        "def test_one(recorder_replay): ...\ndef test_two(): ...",
+        "--recorder-mode=all",
+        passed=2,
+    )
+    assert (
+        "recorder: cassettes/test_it/test_one.sse.jsonl was removed: test_it.py::test_one asked for nothing."
+        in said
+    )
 
 
 @pytest.mark.slow

@@ -16,7 +16,15 @@ from recorder.cassettes.sse_jsonl.writer import cassette_lines
 from recorder.errors import NotFoundError, RecorderError
 from recorder.files import save
 from recorder.ingest.capture import Capture
-from recorder.model.events import Event, Exchange, ExchangeEnd, GapRecord, RequestHead, ResponseHead, Session
+from recorder.model.events import (
+    Event,
+    Exchange,
+    ExchangeEnd,
+    GapRecord,
+    RequestHead,
+    ResponseHead,
+    Session,
+)
 from recorder.recordings.files import load_cassette
 from recorder.recordings.session import require_whole
 from recorder.store.location import database_url
@@ -33,12 +41,22 @@ from tests.integration.testing.test_testing import FAILURES, STREAMS, both_libra
 from tests.support.event_loop import eventually
 from tests.support.rows import add, make_exchange, make_session
 from tests.support.sdks import streamed, streamed_async
-from tests.support.sockets import LAST_CHUNK, STREAM_HEAD, Action, ScriptedUpstream, Send, answer, chunked
+from tests.support.sockets import (
+    LAST_CHUNK,
+    STREAM_HEAD,
+    Action,
+    ScriptedUpstream,
+    Send,
+    answer,
+    chunked,
+)
 
 
 @both_libraries
 @pytest.mark.parametrize("asynchronous", [False, True], ids=["sync", "async"])
-async def test_what_is_recorded_in_process_is_replayed(library: Any, asynchronous: bool, tmp_path: Path) -> None:
+async def test_what_is_recorded_in_process_is_replayed(
+    library: Any, asynchronous: bool, tmp_path: Path
+) -> None:
     database = tmp_path / "runs.db"
     script: list[Action] = [Send(STREAM_HEAD)]
     script += [Send(chunked(frame)) for frame in STREAMS["openai-responses"]] + [Send(LAST_CHUNK)]
@@ -48,11 +66,15 @@ async def test_what_is_recorded_in_process_is_replayed(library: Any, asynchronou
             async with library.AsyncClient(transport=transport) as client:
                 came = await streamed_async("openai-responses", client, upstream.base)
         else:
-            with library.Client(transport=recording_transport(database, session="mine", library=library)) as client:
+            with library.Client(
+                transport=recording_transport(database, session="mine", library=library)
+            ) as client:
                 came = await asyncio.to_thread(streamed, "openai-responses", client, upstream.base)
     [recording] = recorded_in(database, "mine")
     assert recording.exchange.provider == "openai"
-    assert b"".join(piece.raw for piece in recording.pieces) == b"".join(STREAMS["openai-responses"])
+    assert b"".join(piece.raw for piece in recording.pieces) == b"".join(
+        STREAMS["openai-responses"]
+    )
     assert came.error is None
     assert await replayed("openai-responses", library, recording, asynchronous=asynchronous) == came
 
@@ -73,7 +95,9 @@ def with_a_gap() -> tuple[Session, Exchange, list[Event]]:
     session = make_session()
     exchange = make_exchange(session)
     capture = Capture(session.session_id, exchange.exchange_id, by_name(exchange.api), 0)
-    head = RequestHead(exchange.exchange_id, session.session_id, 1, "POST", exchange.target, "openai", [])
+    head = RequestHead(
+        exchange.exchange_id, session.session_id, 1, "POST", exchange.target, "openai", []
+    )
     events = capture.request(head, b"{}", wire=b"{}")
     events += capture.response(1, ResponseHead(200, "OK", [("content-type", "text/event-stream")]))
     events += capture.chunk(2, b"data: 1\n\n")
@@ -98,7 +122,10 @@ def test_a_recording_with_a_gap_is_no_answer(tmp_path: Path) -> None:
         lambda: require_whole(load_cassette(path).recordings),
     ]
     for play in plays:
-        with pytest.raises(RecorderError, match=r"^Exchange 1 .*has a gap, bytes that were not kept: record it again"):
+        with pytest.raises(
+            RecorderError,
+            match=r"^Exchange 1 .*has a gap, bytes that were not kept: record it again",
+        ):
             play()
 
 
@@ -110,7 +137,9 @@ from recorder.testing import recording_transport
 client = httpx2.Client(transport=recording_transport({str(database)!r}, session="mine"))
 client.post(sys.argv[1] + "/v1/responses", json={{}}).read()
 """
-    async with ScriptedUpstream(answer(b"data: 1\n\n", b"Content-Type: text/event-stream")) as upstream:
+    async with ScriptedUpstream(
+        answer(b"data: 1\n\n", b"Content-Type: text/event-stream")
+    ) as upstream:
         process = await asyncio.create_subprocess_exec(sys.executable, "-c", script, upstream.base)
         assert await process.wait() == 0
     await eventually(lambda: _is_recorded(database))
@@ -118,6 +147,8 @@ client.post(sys.argv[1] + "/v1/responses", json={{}}).read()
 
 def _is_recorded(database: Path) -> bool:
     try:
-        return [each.end is not None and each.end.outcome for each in recorded_in(database, "mine")] == ["eof"]
+        return [
+            each.end is not None and each.end.outcome for each in recorded_in(database, "mine")
+        ] == ["eof"]
     except NotFoundError:
         return False

@@ -1,4 +1,6 @@
-"""`--recorder-mode verify`: the upstream is asked and compared with the cassette, which stays as it is."""
+"""`--recorder-mode verify`: the upstream is asked and compared with the cassette, which stays as it
+is.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ def test_the_upstream_is_asked_and_not_the_cassette(project: Project, upstream: 
     assert cassette(project) == before
 
 
-def test_the_client_gets_what_the_upstream_answers_now(project: Project, upstream: Upstream) -> None:
+def test_the_client_gets_what_the_upstream_answers_now(
+    project: Project, upstream: Upstream
+) -> None:
     recorded(project)
     upstream.answer = stream("Bern")
     project.test(
@@ -39,11 +43,16 @@ def test_the_client_gets_what_the_upstream_answers_now(project: Project, upstrea
     ).said(VERIFY, passed=1)
 
 
-def test_another_tool_fails_the_test_with_level_place_and_both_values(project: Project, upstream: Upstream) -> None:
+def test_another_tool_fails_the_test_with_level_place_and_both_values(
+    project: Project, upstream: Upstream
+) -> None:
     before = recorded(project)
     upstream.answer = ANOTHER_TOOL
     said = project.said(VERIFY, passed=1, errors=1)
-    assert f"recorder: the upstream does not answer as {ONE_CASSETTE} does. A is what was recorded" in said
+    assert (
+        f"recorder: the upstream does not answer as {ONE_CASSETTE} does. A is what was recorded"
+        in said
+    )
     lines = [line.strip() for line in said.splitlines()]
     assert "shape  2 differences" in lines
     assert "items missing: tool_call look" in lines
@@ -56,33 +65,47 @@ def test_another_tool_fails_the_test_with_level_place_and_both_values(project: P
 def test_the_ini_file_names_the_levels(project: Project, upstream: Upstream) -> None:
     recorded(project)
     upstream.answer = stream("Bern")
-    project.pytester.makeini(f"[pytest]\nrecorder_upstream = openai={upstream.base}\nrecorder_verify = usage, answer")
+    project.pytester.makeini(
+        f"[pytest]\nrecorder_upstream = openai={upstream.base}\nrecorder_verify = usage, answer"
+    )
     said = project.said(VERIFY, passed=1, errors=1)
     assert "message 0: [-Zürich-]{+Bern+}" in said
     assert "compared: answer, usage." in said
 
 
-def test_the_marker_of_a_test_counts_before_the_ini_file(project: Project, upstream: Upstream) -> None:
+def test_the_marker_of_a_test_counts_before_the_ini_file(
+    project: Project, upstream: Upstream
+) -> None:
     recorded(project)
     upstream.answer = stream("Bern")
     for levels in ('"answer"', '"tools,answer"', '["tools", "answer"]'):
-        said = project.test(f"@pytest.mark.recorder(verify={levels})\n{ASKING_ONLY}").said(VERIFY, passed=1, errors=1)
+        said = project.test(f"@pytest.mark.recorder(verify={levels})\n{ASKING_ONLY}").said(
+            VERIFY, passed=1, errors=1
+        )
         assert "message 0: [-Zürich-]{+Bern+}" in said, levels
 
 
-def test_a_request_that_the_cassette_does_not_have_fails_the_test(project: Project, upstream: Upstream) -> None:
+def test_a_request_that_the_cassette_does_not_have_fails_the_test(
+    project: Project, upstream: Upstream
+) -> None:
     recorded(project)
-    said = project.test(ASKING_ONLY + "    ask(recorder_replay.base_url(), 'ho')\n").said(VERIFY, passed=1, errors=1)
+    said = project.test(ASKING_ONLY + "    ask(recorder_replay.base_url(), 'ho')\n").said(
+        VERIFY, passed=1, errors=1
+    )
     assert "2  POST /openai/v1/responses  added: only in B" in said
 
 
-def test_a_recording_that_was_not_asked_for_fails_the_test(project: Project, upstream: Upstream) -> None:
+def test_a_recording_that_was_not_asked_for_fails_the_test(
+    project: Project, upstream: Upstream
+) -> None:
     recorded(project)
     said = project.test("def test_one(recorder_replay): ...").said(VERIFY, passed=1, errors=1)
     assert "1  POST /openai/v1/responses  missing: only in A" in said
 
 
-def test_of_a_shared_cassette_each_test_verifies_its_own_part(project: Project, upstream: Upstream) -> None:
+def test_of_a_shared_cassette_each_test_verifies_its_own_part(
+    project: Project, upstream: Upstream
+) -> None:
     marker = '@pytest.mark.recorder(cassette="shared.sse.jsonl")\n'
     two = ASKING_ONLY.replace("_one", "_two").replace("base_url()", "base_url(), 'ho'")
     project.test(f"{marker}{ASKING_ONLY}{marker}{two}").said("--recorder-mode=once", passed=2)
@@ -94,13 +117,19 @@ def test_of_a_shared_cassette_each_test_verifies_its_own_part(project: Project, 
     assert "test_one" not in said.split("ERRORS")[1]
 
 
-def test_without_a_cassette_there_is_nothing_to_verify(project: Project, upstream: Upstream) -> None:
+def test_without_a_cassette_there_is_nothing_to_verify(
+    project: Project, upstream: Upstream
+) -> None:
     said = project.test(ONE_TEST).said(VERIFY, errors=1)
-    assert f"recorder: There is no cassette {ONE_CASSETTE}. Record it from the real upstream:" in said
+    assert (
+        f"recorder: There is no cassette {ONE_CASSETTE}. Record it from the real upstream:" in said
+    )
     assert upstream.asked == []
 
 
-def test_a_test_that_fails_by_itself_says_that_nothing_was_compared(project: Project, upstream: Upstream) -> None:
+def test_a_test_that_fails_by_itself_says_that_nothing_was_compared(
+    project: Project, upstream: Upstream
+) -> None:
     recorded(project)
     upstream.answer = ANOTHER_TOOL
     said = project.test(ASKING_ONLY + "    assert False\n").said(VERIFY, failed=1)
@@ -139,9 +168,16 @@ def test_a_level_that_does_not_exist_stops_the_run_in_a_sentence(project: Projec
     project.pytester.makeini("[pytest]\nrecorder_verify = words")
     result = project.test(ONE_TEST).run()
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    assert "recorder: recorder_verify names no level 'words': the levels are request, answer" in str(result.stderr)
+    assert (
+        "recorder: recorder_verify names no level 'words': the levels are request, answer"
+        in str(result.stderr)
+    )
 
 
 def test_a_level_in_a_marker_that_does_not_exist_fails_in_a_sentence(project: Project) -> None:
-    said = project.holds("hi").test(f"@pytest.mark.recorder(verify='words')\n{ONE_TEST}").said(errors=1)
+    said = (
+        project.holds("hi")
+        .test(f"@pytest.mark.recorder(verify='words')\n{ONE_TEST}")
+        .said(errors=1)
+    )
     assert "verify of the recorder marker names no level 'words'" in said

@@ -24,7 +24,10 @@ async def chromium() -> AsyncIterator[Browser]:
 
 @pytest.fixture(scope="session")
 def gallery(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A database with sessions of agents, and streams of the corpus where there is one. It is not to be written."""
+    """A database with sessions of agents, and streams of the corpus where there is one.
+
+    It is not to be written.
+    """
     path = tmp_path_factory.mktemp("gallery") / "gallery.db"
     paint(path, time.time_ns())
     if CORPUS.exists():

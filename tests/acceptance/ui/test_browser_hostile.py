@@ -1,4 +1,6 @@
-"""Pages of recordings whose texts attack a browser: they run nothing, break nothing, and are shown as they are."""
+"""Pages of recordings whose texts attack a browser: they run nothing, break nothing, and are shown
+as they are.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ from tests.support.viewer import HOSTILE, HUGE_BYTES, Viewer, viewing
 pytestmark = IN_A_BROWSER
 
 SESSION, OTHER = "01a0c450-6c01", "01a0c450-6c02"  # the beginnings of their ids
-COLUMNS = 'session_name, text, name, arguments, \'<img src=x onerror="window.pwned = 1">\' AS "<b>b</b>"'
+COLUMNS = (
+    'session_name, text, name, arguments, \'<img src=x onerror="window.pwned = 1">\' AS "<b>b</b>"'
+)
 ROUTES = {
     "home": "#/",
     "sessions": "#/sessions",
@@ -60,7 +64,9 @@ NOTHING_RAN = {"pwned": False, "scripts": 0, "images": 0, "bold": 0, "at": "/"}
 
 
 async def test_hostile_texts_run_nothing(tab: Tab) -> None:
-    """One page after the other in one tab: to load the viewer for each again takes most of the slow test."""
+    """One page after the other in one tab: to load the viewer for each again takes most of the slow
+    test.
+    """
     tab.expect("status of 40[04]")
     for name, route in ROUTES.items():
         await tab.enter(route)

@@ -1,4 +1,6 @@
-"""The one HTML file in a browser, from the disk and with the network off: it shows what `recorder show` says."""
+"""The one HTML file in a browser, from the disk and with the network off: it shows what
+`recorder show` says.
+"""
 
 from __future__ import annotations
 
@@ -68,7 +70,9 @@ async def off_line(chromium: Browser, path: Path) -> AsyncIterator[Tab]:
 
 
 async def assert_events(tab: Tab, file: Given) -> None:
-    """Assert that the file has the events of the log, byte for byte, with what the API says of them."""
+    """Assert that the file has the events of the log, byte for byte, with what the API says of
+    them.
+    """
     found = await tab.page.locator(PLAYER).evaluate(EVENTS, [file.exchange, len(file.events)])
     previous = None
     for row, details in zip(file.events, found["details"], strict=True):
@@ -78,9 +82,15 @@ async def assert_events(tab: Tab, file: Given) -> None:
         assert details["payload"] == payload
         assert details["chain"] == {"hash": row["hash"], "previous": previous, "holds": True}
         previous = row["hash"]
-    assert [[row[key] for key in KEYS] for row in found["rows"]] == [[row[key] for key in KEYS] for row in file.events]
-    assert found["found"] == [row["pos"] for row in file.events if "weather in " in row["raw"].lower()]
-    assert [row["size_bytes"] for row in found["rows"]] == [len(row["raw"].encode()) for row in file.events]
+    assert [[row[key] for key in KEYS] for row in found["rows"]] == [
+        [row[key] for key in KEYS] for row in file.events
+    ]
+    assert found["found"] == [
+        row["pos"] for row in file.events if "weather in " in row["raw"].lower()
+    ]
+    assert [row["size_bytes"] for row in found["rows"]] == [
+        len(row["raw"].encode()) for row in file.events
+    ]
 
 
 async def assert_same(chromium: Browser, file: Given) -> None:
@@ -97,12 +107,16 @@ async def test_the_player_in_a_file_draws_what_the_command_shows_of_each_api(
         await assert_same(chromium, given(gallery, tmp_path, Path(each).stem, 1))
 
 
-async def test_a_session_or_one_exchange_of_it_opens(gallery: Path, tmp_path: Path, chromium: Browser) -> None:
+async def test_a_session_or_one_exchange_of_it_opens(
+    gallery: Path, tmp_path: Path, chromium: Browser
+) -> None:
     await assert_same(chromium, given(gallery, tmp_path, "agent", 2, "--exchange", 2))
     await assert_same(chromium, given(gallery, tmp_path, "broken", 2))
 
 
-async def test_a_long_file_is_inflated_and_sought_in_segments(tmp_path: Path, chromium: Browser) -> None:
+async def test_a_long_file_is_inflated_and_sought_in_segments(
+    tmp_path: Path, chromium: Browser
+) -> None:
     log = Conversations(tmp_path / "log.db")
     words = [f"</script>{made('abcdefghij ', 1500, number)}" for number in range(700)]
     log.session("long").exchange(response(*message(*words)), asking("Count."))
@@ -117,7 +131,11 @@ async def test_a_long_file_is_inflated_and_sought_in_segments(tmp_path: Path, ch
 async def test_previews_are_what_events_add(file: Given, chromium: Browser) -> None:
     async with off_line(chromium, file.path) as tab:
         found = await tab.page.locator(PLAYER).evaluate(EVENTS, [1, len(file.events)])
-        deltas = [row["preview"] for row in found["rows"] if row["type"] == "response.reasoning_summary_text.delta"]
+        deltas = [
+            row["preview"]
+            for row in found["rows"]
+            if row["type"] == "response.reasoning_summary_text.delta"
+        ]
         assert deltas == [json.dumps(text) for text in THOUGHTS]
 
 
@@ -128,10 +146,14 @@ async def test_hostile_texts_run_nothing(hostile: Path, tmp_path: Path, chromium
         path = tmp_path / f"{row['session_id']}.html"
         path.write_text(exported(hostile, row["session_id"]))
         async with off_line(chromium, path) as tab:
-            assert await tab.page.evaluate("() => !('pwned' in window) && document.scripts.length === 1")
+            assert await tab.page.evaluate(
+                "() => !('pwned' in window) && document.scripts.length === 1"
+            )
 
 
-async def test_it_has_the_player_alone_and_says_what_is_in_it(file: Given, chromium: Browser) -> None:
+async def test_it_has_the_player_alone_and_says_what_is_in_it(
+    file: Given, chromium: Browser
+) -> None:
     async with off_line(chromium, file.path) as tab:
         assert await tab.page.locator("body > header nav").count() == 0
         note = tab.page.locator("details.note")
@@ -151,11 +173,15 @@ async def test_a_link_to_a_place_opens_there_and_the_address_follows_the_playhea
     path.write_text(exported(gallery, "agent"))
     async with opened(chromium, path.as_uri(), offline=True) as tab:
         await tab.open("#x=2&e=5")
-        await tab.page.wait_for_selector(f"{PLAYER}[data-exchange='2'][data-pos='5'][data-ready=true]")
+        await tab.page.wait_for_selector(
+            f"{PLAYER}[data-exchange='2'][data-pos='5'][data-ready=true]"
+        )
         await tab.page.keyboard.press("ArrowRight")
         await tab.page.wait_for_url("**/run.html#x=2&e=6")
         await tab.page.evaluate("() => { location.hash = '#x=3&e=1' }")
-        await tab.page.wait_for_selector(f"{PLAYER}[data-exchange='3'][data-pos='1'][data-ready=true]")
+        await tab.page.wait_for_selector(
+            f"{PLAYER}[data-exchange='3'][data-pos='1'][data-ready=true]"
+        )
 
 
 async def test_a_link_may_play_but_for_those_who_want_no_motion(
@@ -165,7 +191,9 @@ async def test_a_link_may_play_but_for_those_who_want_no_motion(
     path.write_text(exported(gallery, "agent"))
     async with opened(chromium, path.as_uri(), offline=True) as tab:
         await tab.open("#x=1&e=0&play=1")
-        await tab.page.wait_for_selector(f"{PLAYER}[data-exchange='1'][data-pos='0'][data-ready=true]")
+        await tab.page.wait_for_selector(
+            f"{PLAYER}[data-exchange='1'][data-pos='0'][data-ready=true]"
+        )
         await tab.page.emulate_media(reduced_motion="no-preference")
         await tab.page.evaluate("() => { location.hash = '#x=1&e=1&play=1' }")
         await tab.page.wait_for_selector(f"{PLAYER}[data-exchange='3'][data-ready=true]")
@@ -185,7 +213,9 @@ async def test_requests_unfold_and_say_what_is_new(tmp_path: Path, chromium: Bro
     session = Conversations(tmp_path / "log.db").session("asked")
     weather = {"type": "function", "name": "weather", "parameters": {"type": "object"}}
     body = {"model": "gpt-5", "stream": True, "instructions": "Be brief.", "tools": [weather]}
-    session.exchange(response(*call("weather", "{}")), body={**body, "input": asking("Is it warm?")})
+    session.exchange(
+        response(*call("weather", "{}")), body={**body, "input": asking("Is it warm?")}
+    )
     again = [*asking("Is it warm?"), *answering("18 °C")]
     session.exchange(response(*message("Yes."), id="resp_2"), body={**body, "input": again}, at_s=1)
     path = tmp_path / "run.html"
@@ -194,7 +224,9 @@ async def test_requests_unfold_and_say_what_is_new(tmp_path: Path, chromium: Bro
         await tab.open("#x=2")
         asked = tab.page.locator("section[data-number='2'] .asked")
         line = asked.locator("summary").first
-        await expect(line).to_have_text("asked: system 9 characters · 1 tool · 2 items, 1 of them new")
+        await expect(line).to_have_text(
+            "asked: system 9 characters · 1 tool · 2 items, 1 of them new"
+        )
         await line.click()
         await expect(asked.locator(".asked-message.is-new")).to_contain_text("18 °C")
         await asked.get_by_text("system 9", exact=True).click()

@@ -1,4 +1,6 @@
-"""Everything by keyboard: from the home page to an event and its bytes, and on to a comparison; and what marks what."""
+"""Everything by keyboard: from the home page to an event and its bytes, and on to a comparison; and
+what marks what.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ PLACE = "(player) => [Number(player.dataset.exchange), Number(player.dataset.pos
 
 
 async def tab_to(tab: Tab, name: str) -> None:
-    """Press Tab until the focus is on the control of that name; on the way each has a visible focus."""
+    """Press Tab until the focus is on the control of that name; on the way each has a visible
+    focus.
+    """
     for _ in range(TABS):
         await tab.page.keyboard.press("Tab")
         focused: dict[str, Any] = await tab.page.evaluate(FOCUSED)
@@ -69,7 +73,9 @@ async def test_from_home_to_an_event_and_to_a_comparison(tab: Tab) -> None:
     await tab_to(tab, "Payload")
     await keys.press("ArrowRight")
     await expect(tab.page.get_by_role("tab", name="Bytes")).to_be_focused()
-    await expect(tab.page.get_by_role("tabpanel", name="Bytes")).to_contain_text("of the decoded body")
+    await expect(tab.page.get_by_role("tabpanel", name="Bytes")).to_contain_text(
+        "of the decoded body"
+    )
     await keys.press("ArrowRight")
     await expect(tab.page.get_by_role("tabpanel", name="Origin")).to_contain_text("holds")
     await keys.press("j")
@@ -91,7 +97,8 @@ async def test_from_home_to_an_event_and_to_a_comparison(tab: Tab) -> None:
 
 
 SLOW = [
-    pytest.param(route, marks=pytest.mark.slow) for route in ("#/", "#/diff?a=agent&b=agent-again", "#/raw/agent/1")
+    pytest.param(route, marks=pytest.mark.slow)
+    for route in ("#/", "#/diff?a=agent&b=agent-again", "#/raw/agent/1")
 ]
 
 
@@ -106,9 +113,9 @@ async def test_no_page_keeps_the_focus(tab: Tab, route: str) -> None:
             assert len(names) < 2 * TABS, names
             await tab.page.keyboard.press(key)
             focused: dict[str, Any] = await tab.page.evaluate(FOCUSED)
-            assert focused["isSeen"] or await tab.page.evaluate("() => document.activeElement === document.body"), (
-                focused
-            )
+            assert focused["isSeen"] or await tab.page.evaluate(
+                "() => document.activeElement === document.body"
+            ), focused
             names.append(focused["name"])
 
 
@@ -132,7 +139,9 @@ async def test_the_table_says_what_the_lanes_draw(tab: Tab) -> None:
 
 
 async def test_selected_text_marks_the_events_that_wrote_it(tab: Tab) -> None:
-    """In `long` each word is a delta: word 3 is the delta of event 9, after request, head, and two that begin."""
+    """In `long` each word is a delta: word 3 is the delta of event 9, after request, head, and two
+    that begin.
+    """
     await tab.open("#/s/long")
     await tab.page.evaluate(SELECT, ["word3 word4 ", 0])
     await expect(tab.page.get_by_text("2 events, 9 to 10")).to_be_visible()

@@ -13,7 +13,16 @@ from playwright.async_api import Browser, expect
 from tests.support.browser import IN_A_BROWSER, opened
 from tests.support.conversations import Conversations, message, response
 from tests.support.server import serving
-from tests.support.sockets import LAST_CHUNK, STREAM_HEAD, Action, Script, ScriptedUpstream, Send, Wait, chunked
+from tests.support.sockets import (
+    LAST_CHUNK,
+    STREAM_HEAD,
+    Action,
+    Script,
+    ScriptedUpstream,
+    Send,
+    Wait,
+    chunked,
+)
 from tests.support.viewer import viewing
 
 pytestmark = IN_A_BROWSER
@@ -38,7 +47,10 @@ async def test_an_open_session_grows_on_the_page(chromium: Browser, tmp_path: Pa
         Send(chunked(*again[4:])),
     ]
     path = tmp_path / "recorder.db"
-    async with ScriptedUpstream(script, [*more, Send(LAST_CHUNK)]) as upstream, asyncio.TaskGroup() as tasks:
+    async with (
+        ScriptedUpstream(script, [*more, Send(LAST_CHUNK)]) as upstream,
+        asyncio.TaskGroup() as tasks,
+    ):
         with serving(path, "--upstream", f"openai={upstream.base}") as serve:
             asking = tasks.create_task(ask(serve.base))
             with viewing(path) as viewer:
@@ -60,7 +72,9 @@ async def test_an_open_session_grows_on_the_page(chromium: Browser, tmp_path: Pa
                     await tab.picture("live")
 
 
-async def test_a_lost_connection_is_shown_until_it_is_there_again(chromium: Browser, tmp_path: Path) -> None:
+async def test_a_lost_connection_is_shown_until_it_is_there_again(
+    chromium: Browser, tmp_path: Path
+) -> None:
     path = tmp_path / "recorder.db"
     Conversations(path).session("live").exchange(message("Half")[:3], ended=False)
     with contextlib.ExitStack() as stack:
@@ -85,5 +99,7 @@ async def ask(base: str) -> bytes:
     """Ask through the recorder, in the session `live`, and return the body."""
     async with httpx.AsyncClient(timeout=60) as client:
         headers = {"x-recorder-session": "live"}
-        answer = await client.post(f"{base}/v1/responses", json={"model": "m", "stream": True}, headers=headers)
+        answer = await client.post(
+            f"{base}/v1/responses", json={"model": "m", "stream": True}, headers=headers
+        )
         return answer.content

@@ -35,7 +35,9 @@ async def another_site() -> AsyncIterator[Site]:
     async def answer(incoming: ServerExchange) -> None:
         headers = b"\n".join(b": ".join(header) for header in incoming.headers)
         received.append((incoming.path + b"?" + incoming.query, headers))
-        incoming.respond(200, [(b"content-type", b"text/html")], b"<!doctype html><title>evil</title><p>hello")
+        incoming.respond(
+            200, [(b"content-type", b"text/html")], b"<!doctype html><title>evil</title><p>hello"
+        )
 
     server = Server(answer, "127.0.0.1", 0, on_drain=lambda: None)
     await server.start()
@@ -45,7 +47,9 @@ async def another_site() -> AsyncIterator[Site]:
         await server.stop(0)
 
 
-async def test_a_server_at_another_port_sees_nothing_that_opens_the_viewer(tab: Tab, viewer: Viewer) -> None:
+async def test_a_server_at_another_port_sees_nothing_that_opens_the_viewer(
+    tab: Tab, viewer: Viewer
+) -> None:
     """A browser sends cookies to all ports of a host, and an origin has its own storage."""
     tab.expect(REFUSED)
     await tab.open("#/sessions")
@@ -54,8 +58,12 @@ async def test_a_server_at_another_port_sees_nothing_that_opens_the_viewer(tab: 
     async with another_site() as site:
         beside = await tab.page.context.new_page()
         await beside.goto(site.url)
-        await beside.evaluate("url => fetch(url, { credentials: 'include' }).then((got) => got.text())", site.url)
-        held = await beside.evaluate("() => [document.cookie, localStorage.length, sessionStorage.length]")
+        await beside.evaluate(
+            "url => fetch(url, { credentials: 'include' }).then((got) => got.text())", site.url
+        )
+        held = await beside.evaluate(
+            "() => [document.cookie, localStorage.length, sessionStorage.length]"
+        )
         assert held == ["", 0, 0]
         await tab.page.evaluate("url => { location.href = url }", site.url)
         await tab.page.wait_for_url(site.url)
@@ -65,12 +73,16 @@ async def test_a_server_at_another_port_sees_nothing_that_opens_the_viewer(tab: 
 
 
 async def test_a_page_is_there_again_and_in_another_tab(tab: Tab, viewer: Viewer) -> None:
-    """As long as the viewer runs: after a reload, by a link in a new tab, and by an address that somebody typed."""
+    """As long as the viewer runs: after a reload, by a link in a new tab, and by an address that
+    somebody typed.
+    """
     await tab.open("#/sessions")
     await tab.page.reload()
     await tab.page.get_by_role("link", name="agent", exact=True).first.wait_for()
     async with tab.page.context.expect_page() as appeared:
-        await tab.page.get_by_role("link", name="agent", exact=True).first.click(modifiers=["Control"])
+        await tab.page.get_by_role("link", name="agent", exact=True).first.click(
+            modifiers=["Control"]
+        )
     typed = await tab.page.context.new_page()
     await typed.goto(f"{viewer.base}#/s/agent")
     for page in (await appeared.value, typed):
@@ -82,7 +94,9 @@ async def test_without_the_token_a_page_says_what_to_do(chromium: Browser, viewe
         async with opened(chromium, url) as tab:
             tab.expect("status of 401")
             await tab.page.goto(url)
-            alert = tab.page.get_by_role("alert").filter(has_text="open the URL that `recorder ui` printed")
+            alert = tab.page.get_by_role("alert").filter(
+                has_text="open the URL that `recorder ui` printed"
+            )
             await alert.first.wait_for()
             answer = await tab.page.goto(f"{viewer.base}api/sessions")
             assert answer is not None
@@ -116,11 +130,17 @@ async def test_another_site_neither_frames_nor_holds_the_viewer(tab: Tab, viewer
             await tab.page.evaluate("url => { window.held = window.open(url) }", viewer.url)
         window = await appeared.value
         await window.wait_for_selector("main .page")
-        assert await tab.page.evaluate("() => window.held.closed"), "the other site has no hold of the window"
+        assert await tab.page.evaluate("() => window.held.closed"), (
+            "the other site has no hold of the window"
+        )
 
 
-async def test_a_name_that_resolves_to_this_machine_is_refused(chromium: Browser, viewer: Viewer) -> None:
-    """A site may let its own name point at 127.0.0.1 (DNS rebinding): the Host gives it away, even with the token."""
+async def test_a_name_that_resolves_to_this_machine_is_refused(
+    chromium: Browser, viewer: Viewer
+) -> None:
+    """A site may let its own name point at 127.0.0.1 (DNS rebinding): the Host gives it away, even
+    with the token.
+    """
     async with opened(chromium, viewer.base) as tab:
         tab.expect("status of 403|Cross-Origin-Opener-Policy")
         answer = await tab.page.goto(viewer.url.replace("127.0.0.1", REBOUND))
@@ -132,7 +152,13 @@ async def test_the_policy_lets_no_script_of_a_page_run(tab: Tab) -> None:
     await tab.open("#/sessions")
     tab.expect("Content Security Policy")
     ran = await tab.page.evaluate(INJECT)
-    assert ran == {"script": False, "handler": False, "timer": False, "style": False, "fetch": "TypeError"}
+    assert ran == {
+        "script": False,
+        "handler": False,
+        "timer": False,
+        "style": False,
+        "fetch": "TypeError",
+    }
 
 
 FETCH = """

@@ -1,4 +1,6 @@
-"""What comes late, or not at all: answers for a page that was left, streams that are refused, questions that fail."""
+"""What comes late, or not at all: answers for a page that was left, streams that are refused,
+questions that fail.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,9 @@ async def test_a_statement_of_a_page_that_was_left_is_given_up(tab: Tab) -> None
     await tab.page.route("**/api/query", late.answer)
     await tab.page.evaluate("() => { location.hash = '#/sql?sql=select+1' }")
     await late.is_asked.wait()
-    async with tab.page.expect_event("requestfailed", lambda request: request.url.endswith("/api/query")):
+    async with tab.page.expect_event(
+        "requestfailed", lambda request: request.url.endswith("/api/query")
+    ):
         await tab.page.evaluate("() => { location.hash = '#/sessions' }")
     await tab.page.unroute("**/api/query")
     late.go_on.set()
@@ -82,17 +86,23 @@ async def test_a_stream_that_is_refused_says_why_and_is_asked_for_again(tab: Tab
     await tab.page.route("**/api/follow", refuse)
     await tab.open("#/sessions")
     await expect(tab.page.locator("#status")).to_have_text("Too many pages follow.")
-    async with tab.page.expect_response(lambda answer: answer.url.endswith("/api/follow") and answer.ok):
+    async with tab.page.expect_response(
+        lambda answer: answer.url.endswith("/api/follow") and answer.ok
+    ):
         comes.set()
 
 
 async def test_what_is_new_is_asked_for_until_it_comes(tab: Tab) -> None:
-    """The last news of an exchange is that it has ended: nothing follows that would make the page ask again."""
+    """The last news of an exchange is that it has ended: nothing follows that would make the page
+    ask again.
+    """
     tab.expect("Failed to load resource")
     news = {"number": 4, "exchange_id": "0", "last_pos": 3, "has_ended": False}
     body = ONE_MESSAGE % json.dumps({"exchanges": [news]})
     await tab.page.route("**/agent/follow", lambda route: route.abort())
-    await tab.page.route("**/follow", lambda route: route.fulfill(content_type="text/event-stream", body=body))
+    await tab.page.route(
+        "**/follow", lambda route: route.fulfill(content_type="text/event-stream", body=body)
+    )
     await tab.page.route("**/lanes?exchange=4*", lambda route: route.abort(), times=1)
     async with tab.page.expect_response("**/lanes?exchange=4*"):
         await tab.open("#/s/agent")
@@ -110,7 +120,9 @@ async def test_a_part_of_a_body_is_read_once_and_again_if_it_did_not_come(tab: T
     async def part(route: Route) -> None:
         asked.append(route.request.url)
         if f"from={PART}&" not in route.request.url:
-            await route.fulfill(body=f"{'a line of the body ':->99}\n" * (PART // 100) + "-" * (PART % 100))
+            await route.fulfill(
+                body=f"{'a line of the body ':->99}\n" * (PART // 100) + "-" * (PART % 100)
+            )
         elif len(asked) == 2:
             await route.abort()
         else:

@@ -1,4 +1,6 @@
-"""The state that the player draws is that of `recorder show --at-event N --json`: compared through the page."""
+"""The state that the player draws is that of `recorder show --at-event N --json`: compared through
+the page.
+"""
 
 from __future__ import annotations
 
@@ -74,7 +76,9 @@ def strings(item: Document) -> Iterator[tuple[list[str | int], str]]:
 
 def lines(document: Document) -> list[str]:
     """Return a document as lines, so that a failure shows which of them differ."""
-    return json.dumps(json.loads(json.dumps(document), parse_float=_number), indent=1, sort_keys=True).splitlines()
+    return json.dumps(
+        json.loads(json.dumps(document), parse_float=_number), indent=1, sort_keys=True
+    ).splitlines()
 
 
 def _number(text: str) -> float | int:
@@ -87,13 +91,23 @@ async def compare(tab: Tab, session: str, exchange: int, expected: Shown) -> Non
     await tab.open(f"#/s/{session}/x/{exchange}/e/{expected[0][0]}")
     player = tab.page.locator(PLAYER)
     for pos, document in expected:
-        assert lines(await player.evaluate(SEEK, [exchange, pos])) == lines(document), f"{session} at event {pos}"
+        assert lines(await player.evaluate(SEEK, [exchange, pos])) == lines(document), (
+            f"{session} at event {pos}"
+        )
         drawn = await player.evaluate(DRAWN, exchange)
-        assert {path: text for path, text in drawn.items() if text} == texts(document), f"{session} at event {pos}"
+        assert {path: text for path, text in drawn.items() if text} == texts(document), (
+            f"{session} at event {pos}"
+        )
 
 
 async def test_the_player_draws_what_the_command_shows(tab: Tab, gallery: Path) -> None:
-    for session, exchange in (("agent", 1), ("agent", 2), ("broken", 1), ("broken", 2), ("long", 1)):
+    for session, exchange in (
+        ("agent", 1),
+        ("agent", 2),
+        ("broken", 1),
+        ("broken", 2),
+        ("long", 1),
+    ):
         await compare(tab, session, exchange, shown(gallery, session, exchange))
 
 
@@ -122,7 +136,9 @@ async def corpus_tab(chromium: Browser, corpus: Viewer) -> AsyncIterator[Tab]:
 @needs_corpus
 @pytest.mark.slow
 @pytest.mark.parametrize("group", range(GROUPS))
-async def test_the_player_draws_all_streams_of_the_corpus(corpus_tab: Tab, corpus: Viewer, group: int) -> None:
+async def test_the_player_draws_all_streams_of_the_corpus(
+    corpus_tab: Tab, corpus: Viewer, group: int
+) -> None:
     for entry in corpus_index()[group::GROUPS]:
         name = Path(entry["file"]).stem
         await compare(corpus_tab, name, 1, shown(corpus.db, name))

@@ -24,7 +24,11 @@ async def test_a_click_on_a_head_sorts_the_sessions(tab: Tab) -> None:
     links = tab.page.locator(".cell-name a")
     await links.get_by_text("agent-again").wait_for()
     head = tab.page.get_by_role("columnheader", name="Name")
-    for direction, order in (("ascending", sorted(PAINTED)), ("descending", sorted(PAINTED)[::-1]), (None, PAINTED)):
+    for direction, order in (
+        ("ascending", sorted(PAINTED)),
+        ("descending", sorted(PAINTED)[::-1]),
+        (None, PAINTED),
+    ):
         await head.get_by_role("button").click()
         await tab.settle()
         assert await head.get_attribute("aria-sort") == direction

@@ -27,5 +27,7 @@ VALUES = [
 
 async def test_values_are_written_for_people(tab: Tab) -> None:
     await tab.open("#/sql")
-    found = [(name, value, await tab.page.evaluate(CALL, [name, value])) for name, value, _ in VALUES]
+    found = [
+        (name, value, await tab.page.evaluate(CALL, [name, value])) for name, value, _ in VALUES
+    ]
     assert found == VALUES

@@ -1,4 +1,6 @@
-"""The panes of the player: their borders are moved by mouse and keyboard, and stay; its controls are on one line."""
+"""The panes of the player: their borders are moved by mouse and keyboard, and stay; its controls
+are on one line.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The player's own movements: dragging, playing, findings, silences, the JSON view, long texts, a narrow window."""
+"""The player's own movements: dragging, playing, findings, silences, the JSON view, long texts, a
+narrow window.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,9 @@ NAMED = """
   look();
 })
 """
-"""Returns the names in the inspector that were not those of what it showed, while it showed four events."""
+"""Returns the names in the inspector that were not those of what it showed, while it showed four
+events.
+"""
 DOCUMENT = "(player) => player.player.document()"
 SHORTER = "([player, length]) => player.player.document().items[0].text.length < length"
 SHOWN = "([element, text]) => element.textContent === text"
@@ -48,15 +52,23 @@ GAPS = "(player) => player.player.lanes.axis.gaps.length"
 
 @pytest.fixture(scope="module")
 def lengthy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Viewer]:
-    """A viewer on a session with a long text and a long silence, and on one with an event that is not text."""
+    """A viewer on a session with a long text and a long silence, and on one with an event that is
+    not text.
+    """
     path: Path = tmp_path_factory.mktemp("lengthy") / "lengthy.db"
     conversations = Conversations(path)
     session = conversations.session("lengthy")
     session.exchange(response(*message(*[LINE * 1000] * (LINES // 1000))), asking("Write."))
     session.exchange(response(*message("Short."), id="resp_2"), asking("Again."), at_s=900.0)
-    conversations.session("odd").exchange(response(*message(*["word "] * ODD)), asking("Say words."))
+    conversations.session("odd").exchange(
+        response(*message(*["word "] * ODD)), asking("Say words.")
+    )
     searches = conversations.session("searches")
-    calls = [frame for number in range(16) for frame in call("web_search", "{}", number, f"call_{number}")]
+    calls = [
+        frame
+        for number in range(16)
+        for frame in call("web_search", "{}", number, f"call_{number}")
+    ]
     searches.exchange(response(*calls), asking("Search."))
     searches.exchange(response(*call("shell", "{}"), id="resp_2"), asking("List."), at_s=1.0)
     team(conversations.session("team"))
@@ -108,7 +120,9 @@ async def test_play_goes_on_and_a_pause_holds(tab: Tab) -> None:
     await reach(tab, 20, 2_000)
     await tab.page.get_by_role("button", name="Pause").click()
     held = await tab.page.locator(PLAYER).get_attribute("data-pos")
-    await tab.page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    await tab.page.evaluate(
+        "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
+    )
     assert await tab.page.locator(PLAYER).get_attribute("data-pos") == held
 
 
@@ -125,7 +139,9 @@ async def test_keys_go_from_finding_to_finding(tab: Tab) -> None:
     await tab.page.wait_for_selector(place, state="attached")
 
 
-async def test_lanes_say_their_exchange_and_outputs_one_after_another_share_one(lengthy_tab: Tab) -> None:
+async def test_lanes_say_their_exchange_and_outputs_one_after_another_share_one(
+    lengthy_tab: Tab,
+) -> None:
     labels = lengthy_tab.page.locator(".lane-label")
     await lengthy_tab.open("#/s/searches")
     await expect(labels).to_have_text(["1 gpt-5", "output", "2 gpt-5", "output"])
@@ -174,7 +190,9 @@ async def test_all_findings_are_listed_and_each_leads_to_its_event(lengthy_tab: 
     last = findings.locator("[aria-selected=true]")
     total = int(await last.get_attribute("aria-setsize") or 0)
     assert total > ODD
-    await expect(page.get_by_title("List the findings")).to_have_text(f"{total} of {total} findings")
+    await expect(page.get_by_title("List the findings")).to_have_text(
+        f"{total} of {total} findings"
+    )
     await expect(page.locator(".inspector .finding").first).to_be_visible()
     rule = findings.get_by_role("option").filter(has_text="RS022").last
     place = (await rule.locator(".num").inner_text()).removeprefix("1:")
@@ -189,7 +207,9 @@ async def test_the_json_view_is_the_document(tab: Tab) -> None:
     await tab.page.keyboard.press("v")
     shown = tab.page.locator("section[data-number='1'] .json .text")
     await expect(shown).to_be_visible()
-    assert await shown.evaluate("(element) => JSON.parse(element.textContent)") == await document(tab)
+    assert await shown.evaluate("(element) => JSON.parse(element.textContent)") == await document(
+        tab
+    )
 
 
 async def test_each_exchange_begins_with_what_the_person_said(tab: Tab) -> None:
@@ -250,7 +270,9 @@ async def test_a_narrow_window_shows_one_panel_at_a_time(tab: Tab) -> None:
     await expect(tab.page.get_by_role("region", name="Conversation at the playhead")).to_be_hidden()
 
 
-async def test_turns_are_listed_by_what_was_asked_and_those_of_a_sub_agent_below_its_name(lengthy_tab: Tab) -> None:
+async def test_turns_are_listed_by_what_was_asked_and_those_of_a_sub_agent_below_its_name(
+    lengthy_tab: Tab,
+) -> None:
     await lengthy_tab.open("#/s/team")
     turns = lengthy_tab.page.get_by_role("navigation", name="Turns")
     current = turns.locator("[aria-current=true] .turn-words")
@@ -281,7 +303,9 @@ async def test_a_request_is_readable_under_its_exchange(lengthy_tab: Tab) -> Non
 async def test_a_sound_says_how_long_it_is(chromium: Browser, tmp_path: Path) -> None:
     path = tmp_path / "spoken.db"
     made = (
-        Connection(REALTIME).client({"type": "response.create"}).server(*spoken_response("resp_1", *spoken("Hello.")))
+        Connection(REALTIME)
+        .client({"type": "response.create"})
+        .server(*spoken_response("resp_1", *spoken("Hello.")))
     )
     ingested(database_url(path), tmp_path / "journal", made.close().steps)
     with viewing(path) as viewer:

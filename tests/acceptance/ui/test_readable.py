@@ -1,4 +1,6 @@
-"""What is asked and said, for readers: Markdown and JSON that keep all characters, pictures, the cost of a miss."""
+"""What is asked and said, for readers: Markdown and JSON that keep all characters, pictures, the
+cost of a miss.
+"""
 
 from __future__ import annotations
 
@@ -38,9 +40,14 @@ ARGUMENTS = json.dumps(
     }
 )
 RULES = "Be **brief**. " * 400
-TOOL = {"type": "function", "name": "weather", "parameters": {"type": "object", "required": ["city"]}}
+TOOL = {
+    "type": "function",
+    "name": "weather",
+    "parameters": {"type": "object", "required": ["city"]},
+}
 NODES = (
-    "(element) => [...element.querySelectorAll('*')].map((each) => each.localName).filter((name) => !%s.includes(name))"
+    "(element) => [...element.querySelectorAll('*')].map((each) => "
+    "each.localName).filter((name) => !%s.includes(name))"
 )
 SELECT = """
 ([element, from, to]) => {
@@ -63,8 +70,19 @@ def readable(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Viewer]:
     path: Path = tmp_path_factory.mktemp("readable") / "readable.db"
     session = Conversations(path).session("readable")
     words = [SAID[at : at + 5] for at in range(0, len(SAID), 5)]
-    asked = [{"role": "user", "content": [{"type": "input_text", "text": "What is **it**?"}, shown(png())]}]
-    body = {"model": "gpt-5", "stream": True, "instructions": RULES, "tools": [TOOL], "input": asked}
+    asked = [
+        {
+            "role": "user",
+            "content": [{"type": "input_text", "text": "What is **it**?"}, shown(png())],
+        }
+    ]
+    body = {
+        "model": "gpt-5",
+        "stream": True,
+        "instructions": RULES,
+        "tools": [TOOL],
+        "input": asked,
+    }
     session.exchange(response(*message(*words), *call("weather", ARGUMENTS, 1)), body=body)
     stale = {**USAGE, "input_tokens_details": {"cached_tokens": 0}}
     again = {
@@ -151,7 +169,9 @@ async def test_what_still_comes_becomes_a_tree_at_its_end(tab: Tab) -> None:
 async def test_a_payload_folds(tab: Tab) -> None:
     await tab.open("#/s/readable/x/1/e/1")
     payload = tab.page.locator(".inspector .json .text")
-    await expect(payload.locator("> .json-tree > details > .json-members > *").first).to_contain_text("model")
+    await expect(
+        payload.locator("> .json-tree > details > .json-members > *").first
+    ).to_contain_text("model")
     assert json.loads(await payload.text_content() or "")["instructions"] == RULES
 
 
@@ -171,7 +191,9 @@ async def test_pictures_are_drawn_from_the_log(tab: Tab) -> None:
 async def test_a_request_says_what_its_change_cost(tab: Tab) -> None:
     await tab.open("#/s/readable/x/2")
     asked = tab.page.locator("section[data-number='2'] details.asked")
-    await expect(asked.locator("> summary .missed")).to_contain_text("tokens read again uncached, $0.00")
+    await expect(asked.locator("> summary .missed")).to_contain_text(
+        "tokens read again uncached, $0.00"
+    )
     await asked.locator("> summary").click()
     note = asked.locator(".note", has_text="uncached")
     await expect(note).to_contain_text("prefix changed since exchange 1 at tools[0].description")
@@ -190,7 +212,9 @@ async def test_a_file_finds_words_and_draws_pictures_by_itself(
     path.write_text(exported(readable.db, "readable"))
     async with opened(chromium, path.as_uri(), offline=True) as tab:
         await tab.open("#x=2")
-        await expect(tab.page.locator("section[data-number='2'] .item img")).to_have_js_property("naturalWidth", 64)
+        await expect(tab.page.locator("section[data-number='2'] .item img")).to_have_js_property(
+            "naturalWidth", 64
+        )
         await tab.page.keyboard.press("Home")
         await look_for_a_word(tab)
 
@@ -216,7 +240,9 @@ async def test_readable_requests_are_accessible(chromium: Browser, readable: Vie
                 asked = tab.page.locator("section[data-number='2'] details.asked")
                 await asked.locator("> summary").click()
                 await asked.locator("details > summary").first.wait_for()
-                await asked.evaluate("(element) => element.querySelectorAll('details').forEach((e) => (e.open = true))")
+                await asked.evaluate(
+                    "(element) => element.querySelectorAll('details').forEach((e) => (e.open = true))"
+                )
                 await tab.settle()
                 assert await tab.violations() == []
                 await tab.picture(f"readable-{theme}-{size[0]}")
@@ -228,4 +254,6 @@ async def test_the_list_of_turns_says_what_failed_and_what_the_cache_missed(tab:
     await expect(turn.locator(".turn-words .error")).to_have_text("weather failed")
     await expect(turn.locator(".turn-missed")).to_contain_text("cache missed")
     await turn.click()
-    await expect(tab.page.locator("section[data-number='1'] .item-facts .error")).to_have_text("failed ")
+    await expect(tab.page.locator("section[data-number='1'] .item-facts .error")).to_have_text(
+        "failed "
+    )

@@ -1,4 +1,6 @@
-"""Bedrock through the recorder, asked by the real clients: what is recorded, what it costs, and what a replay gives."""
+"""Bedrock through the recorder, asked by the real clients: what is recorded, what it costs, and
+what a replay gives.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,17 @@ from typing import Any
 import anthropic
 import pytest
 
-from tests.support.bedrock import ACCESS, EVENTS, MODEL, QUESTION, REGION, SECRET, bedrock, invoked, message_of
+from tests.support.bedrock import (
+    ACCESS,
+    EVENTS,
+    MODEL,
+    QUESTION,
+    REGION,
+    SECRET,
+    bedrock,
+    invoked,
+    message_of,
+)
 from tests.support.server import run, running, serving
 
 Json = dict[str, Any]
@@ -33,7 +45,9 @@ KEYS = {"AWS_ACCESS_KEY_ID": ACCESS, "AWS_SECRET_ACCESS_KEY": SECRET}
 def asking(recorder: str, **variables: str) -> list[Json]:
     """The events that a program gets whose client goes through a recorder."""
     lines = run(Path("/none/recorder.db"), "env", "boto3", "--url", recorder).text
-    asked = subprocess.run([sys.executable, "-c", ASKING % lines], env=variables, capture_output=True, check=False)
+    asked = subprocess.run(
+        [sys.executable, "-c", ASKING % lines], env=variables, capture_output=True, check=False
+    )
     assert asked.returncode == 0, asked.stderr
     events: list[Json] = json.loads(asked.stdout)
     return events
@@ -59,7 +73,12 @@ def test_both_clients_get_what_they_got_and_the_log_says_the_same_of_both(tmp_pa
         assert message["content"] == [
             {"type": "thinking", "thinking": thought["text"], "signature": "AAAA"},
             {"type": "text", "text": text["text"]},
-            {"type": "tool_use", "id": call["call_id"], "name": call["name"], "input": json.loads(call["arguments"])},
+            {
+                "type": "tool_use",
+                "id": call["call_id"],
+                "name": call["name"],
+                "input": json.loads(call["arguments"]),
+            },
         ]
         assert (exchange["status"], exchange["api"]) == ("completed", "bedrock-invoke")
     assert run(db, "prices", "update").code == 0
@@ -91,12 +110,18 @@ def test_the_error_of_a_fault_is_one_to_both_clients(at: int, tmp_path: Path) ->
 
 def test_a_bearer_key_passes_though_botocore_gives_it_to_https_alone(tmp_path: Path) -> None:
     """Its address is that of AWS, which nobody asks here."""
-    with bedrock() as base, serving(tmp_path / "log.db", "--upstream", f"bedrock={base}") as recorder:
+    with (
+        bedrock() as base,
+        serving(tmp_path / "log.db", "--upstream", f"bedrock={base}") as recorder,
+    ):
         assert asking(recorder.base, AWS_BEARER_TOKEN_BEDROCK="none") == EVENTS
 
 
 def test_what_to_do_is_said_where_aws_refuses_a_signature_for_another_host(tmp_path: Path) -> None:
-    with bedrock() as base, serving(tmp_path / "log.db", "--upstream", f"bedrock={base}") as recorder:
+    with (
+        bedrock() as base,
+        serving(tmp_path / "log.db", "--upstream", f"bedrock={base}") as recorder,
+    ):
         with pytest.raises(Exception, match="InvalidSignatureException"):
             invoked(f"{recorder.base}/bedrock")
         assert "`recorder env boto3`" in recorder.said

@@ -1,4 +1,6 @@
-"""A session of a hosted agent through the recorder, asked by the real SDK: created, cut, resumed, listed, answered."""
+"""A session of a hosted agent through the recorder, asked by the real SDK: created, cut, resumed,
+listed, answered.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +11,25 @@ from pathlib import Path
 from typing import Any
 
 from tests.support import hosted_openai
-from tests.support.hosted import SESSION, Json, anthropic_reading, bytes_of, custom_call, said, sub_agent, turn
+from tests.support.hosted import (
+    SESSION,
+    Json,
+    anthropic_reading,
+    bytes_of,
+    custom_call,
+    said,
+    sub_agent,
+    turn,
+)
 from tests.support.http_server import Handler, listening
 from tests.support.sdks import anthropic_client, openai_client
 from tests.support.server import run, running, serving
 
 EVENTS = [*turn(1, "What is here?", "One file."), *custom_call(2)]
 CUT, AGAIN, LISTED = 14, 11, 19
-"""Where the first stream ends, where the next begins, and up to where the history goes that is listed then."""
+"""Where the first stream ends, where the next begins, and up to where the history goes that is
+listed then.
+"""
 ASKED: Any = [{"type": "user.message", "content": said("What is here?")}]
 EVENT_STREAM = "text/event-stream"
 AT_ONCE = "HT004"
@@ -31,12 +44,19 @@ def provider(*streams: list[Json]) -> Iterator[str]:
 
     class Provider(Handler):
         def do_GET(self) -> None:
-            is_listed = self.path.partition("?")[0].endswith("/events") and self.headers["accept"] != EVENT_STREAM
+            is_listed = (
+                self.path.partition("?")[0].endswith("/events")
+                and self.headers["accept"] != EVENT_STREAM
+            )
             if not is_listed:
                 self.answer(EVENT_STREAM, bytes_of(left.pop(0)))
             else:
-                history = [each for each in EVENTS[:LISTED] if not each["type"].startswith("event_")]
-                self.answer("application/json", json.dumps({"data": history, "next_page": None}).encode())
+                history = [
+                    each for each in EVENTS[:LISTED] if not each["type"].startswith("event_")
+                ]
+                self.answer(
+                    "application/json", json.dumps({"data": history, "next_page": None}).encode()
+                )
 
         def do_POST(self) -> None:
             asked = json.loads(self.given())
@@ -44,7 +64,10 @@ def provider(*streams: list[Json]) -> Iterator[str]:
                 self.answer(EVENT_STREAM, bytes_of(left.pop(0)))
                 return
             if "events" not in asked:
-                self.answer("application/json", json.dumps({"type": "session", "agent": {}, "id": SESSION}).encode())
+                self.answer(
+                    "application/json",
+                    json.dumps({"type": "session", "agent": {}, "id": SESSION}).encode(),
+                )
                 return
             given = [{"id": EVENTS[0]["id"], **each} for each in asked["events"]]
             self.answer("application/json", json.dumps({"data": given}).encode())
@@ -67,7 +90,10 @@ def told(exchange: Json) -> list[tuple[Any, ...]]:
 
 def test_a_session_that_is_cut_resumed_and_listed_counts_once(tmp_path: Path) -> None:
     db, uncut = tmp_path / "log.db", tmp_path / "uncut.db"
-    with provider(EVENTS[:CUT], EVENTS[AGAIN:]) as base, serving(db, "--upstream", f"anthropic={base}") as recorder:
+    with (
+        provider(EVENTS[:CUT], EVENTS[AGAIN:]) as base,
+        serving(db, "--upstream", f"anthropic={base}") as recorder,
+    ):
         url = f"{recorder.base}/anthropic"
         with anthropic_client(url) as client:
             client.beta.sessions.create(agent="agent_1", environment_id="env_1")
@@ -87,7 +113,9 @@ def test_a_session_that_is_cut_resumed_and_listed_counts_once(tmp_path: Path) ->
         [last["exchange_id"]] * 2,
     )
     assert told(last) == told(whole)
-    assert [item["text"] for item in whole["items"] if item["type"] == "agent.message"] == reading.texts
+    assert [
+        item["text"] for item in whole["items"] if item["type"] == "agent.message"
+    ] == reading.texts
     assert last["usage"]["input_tokens"] == whole["usage"]["input_tokens"] == TOKENS
     used = json.loads(run(db, "usage", "--json").out)
     assert str(TOKENS) in json.dumps(used)
@@ -97,10 +125,16 @@ def test_a_session_that_is_cut_resumed_and_listed_counts_once(tmp_path: Path) ->
 
 def test_a_run_of_openai_is_read_as_its_sdk_collects_it(tmp_path: Path) -> None:
     db = tmp_path / "log.db"
-    with provider(hosted_openai.ONE_TURN) as base, serving(db, "--upstream", f"openai={base}") as recorder:
+    with (
+        provider(hosted_openai.ONE_TURN) as base,
+        serving(db, "--upstream", f"openai={base}") as recorder,
+    ):
         with openai_client(f"{recorder.base}/openai") as client:
             result = client.beta.agents.sessions.create(
-                agent={"model": "gpt-5.5"}, environment={"type": "none"}, input="What is here?", stream=True
+                agent={"model": "gpt-5.5"},
+                environment={"type": "none"},
+                input="What is here?",
+                stream=True,
             ).get_final_result()
         recorder.stop()
     [exchange] = shown(db, hosted_openai.SESSION)
@@ -110,31 +144,55 @@ def test_a_run_of_openai_is_read_as_its_sdk_collects_it(tmp_path: Path) -> None:
     assert exchange["usage"]["total_tokens"] == hosted_openai.USAGE["total_tokens"]
 
 
-def test_a_session_of_openai_is_one_response_from_the_request_that_creates_it(tmp_path: Path) -> None:
+def test_a_session_of_openai_is_one_response_from_the_request_that_creates_it(
+    tmp_path: Path,
+) -> None:
     db, events = tmp_path / "log.db", hosted_openai.EVENTS
-    with provider(events[:20], events[17:]) as base, serving(db, "--upstream", f"openai={base}") as recorder:
+    with (
+        provider(events[:20], events[17:]) as base,
+        serving(db, "--upstream", f"openai={base}") as recorder,
+    ):
         url = f"{recorder.base}/openai"
         with openai_client(url) as client:
             client.beta.agents.sessions.create(
-                agent={"model": "gpt-5.5"}, environment={"type": "none"}, input="What is here?", stream=True
+                agent={"model": "gpt-5.5"},
+                environment={"type": "none"},
+                input="What is here?",
+                stream=True,
             ).get_final_result()
         hosted_openai.openai_events(url)
         recorder.stop()
     for _ in range(2):
         created, last = shown(db, hosted_openai.SESSION)
-        assert (created["superseded_by"], created["user_text"]) == (last["exchange_id"], "What is here?")
+        assert (created["superseded_by"], created["user_text"]) == (
+            last["exchange_id"],
+            "What is here?",
+        )
         of_three_turns = [
-            json.loads(run(db, "usage", "--json").out)[0][name] for name in ("input_tokens", "total_tokens")
+            json.loads(run(db, "usage", "--json").out)[0][name]
+            for name in ("input_tokens", "total_tokens")
         ]
-        assert of_three_turns == [last["usage"]["input_tokens"], last["usage"]["total_tokens"]] == [3 * 30, 3 * 42]
+        assert (
+            of_three_turns
+            == [last["usage"]["input_tokens"], last["usage"]["total_tokens"]]
+            == [3 * 30, 3 * 42]
+        )
         assert run(db, "db", "rebuild").code == 0
 
 
-def test_a_session_of_openai_that_is_resumed_counts_once_and_answers_its_sdk_again(tmp_path: Path) -> None:
+def test_a_session_of_openai_that_is_resumed_counts_once_and_answers_its_sdk_again(
+    tmp_path: Path,
+) -> None:
     db, uncut, events = tmp_path / "log.db", tmp_path / "uncut.db", hosted_openai.EVENTS
-    with provider(events[:20], events[17:]) as base, serving(db, "--upstream", f"openai={base}") as recorder:
+    with (
+        provider(events[:20], events[17:]) as base,
+        serving(db, "--upstream", f"openai={base}") as recorder,
+    ):
         url = f"{recorder.base}/openai"
-        assert len([*hosted_openai.openai_events(url), *hosted_openai.openai_events(url)]) == len(events) + 3
+        assert (
+            len([*hosted_openai.openai_events(url), *hosted_openai.openai_events(url)])
+            == len(events) + 3
+        )
         recorder.stop()
     with provider(events) as base, serving(uncut, "--upstream", f"openai={base}") as recorder:
         live = hosted_openai.openai_events(f"{recorder.base}/openai")

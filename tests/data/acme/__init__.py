@@ -32,7 +32,9 @@ class _Decoder(JsonDecoder):
     def payload(self, type: str | None, payload: Any) -> Sequence[Fact]:
         event = object_(payload)
         if type == "start":
-            return ResponseStarted(text(event.get("id")), text(event.get("model"))), ItemStarted(0, None, _MESSAGE)
+            return ResponseStarted(text(event.get("id")), text(event.get("model"))), ItemStarted(
+                0, None, _MESSAGE
+            )
         if type == "text":
             return (TextAdded(0, "text", 0, text(event.get("text")) or ""),)
         usage = object_(event.get("usage"))

@@ -5,7 +5,9 @@ from __future__ import annotations
 from recorder.probe import checks
 from recorder.probe.cases import Case, ProbeApi, ProbeCall, ProbeStep, SdkReading
 
-CHAT = ProbeStep(lambda progress: ProbeCall("POST", "/v1/chatter", {"ask": "one"}), (checks.ends("said"),), 2)
+CHAT = ProbeStep(
+    lambda progress: ProbeCall("POST", "/v1/chatter", {"ask": "one"}), (checks.ends("said"),), 2
+)
 
 API = ProbeApi(
     "acme-chatter",

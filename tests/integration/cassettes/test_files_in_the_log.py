@@ -23,12 +23,19 @@ FILES = DATA / "cassettes"
 @pytest.mark.parametrize(
     ("name", "good", "bad", "refusal"),
     [
-        ("cassetter.yaml", b"status: 429", b"status: 4290", "interaction 4 is none of a cassetter cassette"),
+        (
+            "cassetter.yaml",
+            b"status: 429",
+            b"status: 4290",
+            "interaction 4 is none of a cassetter cassette",
+        ),
         ("claude-tap.jsonl", b"}", b"", "line 2 is not a call that claude-tap recorded"),
         ("litellm.jsonl", b"}", b"", "line 10 is not a payload of LiteLLM"),
     ],
 )
-def test_nothing_of_a_bad_file_is_imported(tmp_path: Path, name: str, good: bytes, bad: bytes, refusal: str) -> None:
+def test_nothing_of_a_bad_file_is_imported(
+    tmp_path: Path, name: str, good: bytes, bad: bytes, refusal: str
+) -> None:
     """What is wrong stands in the last record."""
     content = (FILES / name).read_bytes()
     before, _, after = content.rpartition(good)
@@ -41,7 +48,12 @@ def test_nothing_of_a_bad_file_is_imported(tmp_path: Path, name: str, good: byte
 
 def test_all_files_of_programs_that_wrote_them_are_whole_in_the_log(tmp_path: Path) -> None:
     db = tmp_path / "recorder.db"
-    names = ("cassetter-websocket.yaml", "claude-tap.jsonl", "claude-tap-bundle.json", "litellm.jsonl")
+    names = (
+        "cassetter-websocket.yaml",
+        "claude-tap.jsonl",
+        "claude-tap-bundle.json",
+        "litellm.jsonl",
+    )
     assert run(db, "import", *(FILES / name for name in names)).code == 0
     assert run(db, "verify").code == 0
 
@@ -65,7 +77,11 @@ def test_a_cassette_comes_in_and_goes_out(tmp_path: Path) -> None:
 def test_what_has_no_response_cannot_be_exported(tmp_path: Path) -> None:
     db, path = tmp_path / "recorder.db", tmp_path / "down.har"
     asked = {"method": "POST", "url": "https://api.openai.com/v1/responses"}
-    failed = {"startedDateTime": "2026-09-21T14:13:20Z", "request": asked, "response": {"status": 0}}
+    failed = {
+        "startedDateTime": "2026-09-21T14:13:20Z",
+        "request": asked,
+        "response": {"status": 0},
+    }
     path.write_text(json.dumps({"log": {"entries": [failed]}}))
     assert run(db, "import", path).code == 0
     ran = run(db, "export", "down", "--format", "vcr")
@@ -82,8 +98,12 @@ def test_a_log_has_the_turns_of_a_file_with_their_usage(tmp_path: Path) -> None:
     assert [each["items"][0]["text"] for each in turns] == ["Hello", "Yes"]
     assert run(db, "verify").code == 0
     again = run(db, "export", "saved", "--format", "har")
-    assert again.err.startswith("Exchange 1 loses the shapes of 15 frames: HAR has only the messages")
-    [before], [after] = (json.loads(each)["log"]["entries"] for each in (path.read_bytes(), again.out))
+    assert again.err.startswith(
+        "Exchange 1 loses the shapes of 15 frames: HAR has only the messages"
+    )
+    [before], [after] = (
+        json.loads(each)["log"]["entries"] for each in (path.read_bytes(), again.out)
+    )
     assert after["_webSocketMessages"] == before["_webSocketMessages"]
 
 
@@ -92,10 +112,15 @@ def test_usage_and_cost_of_each_call_are_those_of_the_log(tmp_path: Path) -> Non
     assert run(db, "import", test_litellm.PATH).code == 0
     asked = "SELECT input_tokens, output_tokens, reported_cost_usd FROM usage ORDER BY started_ns"
     found = [tuple(row.values()) for row in json.loads(run(db, "query", asked, "--json").out)]
-    logged = [payload for line in test_litellm.LINES if (payload := json.loads(line))["status"] == "success"]
+    logged = [
+        payload
+        for line in test_litellm.LINES
+        if (payload := json.loads(line))["status"] == "success"
+    ]
     logged.sort(key=lambda payload: payload["startTime"])
     assert [row for row in found if row[0] is not None] == [
-        (each["prompt_tokens"], each["completion_tokens"], repr(each["response_cost"])) for each in logged
+        (each["prompt_tokens"], each["completion_tokens"], repr(each["response_cost"]))
+        for each in logged
     ]
     assert b"HT002" not in run(db, "lint", "latest").out
 

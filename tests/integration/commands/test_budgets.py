@@ -15,7 +15,8 @@ from tests.support.rows import START_NS, put_prices
 from tests.support.server import run
 
 GPT, OTHER = response(*message("Hi.")), response(*message("Hi."), model="nobody's")
-COST = 4_950_500_000  # picodollars: 210 tokens of input, 1,024 from the cache, 264 of output, 192 of reasoning
+# picodollars: 210 tokens of input, 1,024 from the cache, 264 of output, 192 of reasoning
+COST = 4_950_500_000
 
 
 async def test_what_was_spent_since_a_time_is_summed_by_owner_and_team(database: URL) -> None:
@@ -50,7 +51,9 @@ WRONG = {
 
 
 @pytest.mark.parametrize("text", WRONG)
-def test_a_wrong_budget_is_one_sentence_before_anything_is_recorded(tmp_path: Path, text: str) -> None:
+def test_a_wrong_budget_is_one_sentence_before_anything_is_recorded(
+    tmp_path: Path, text: str
+) -> None:
     (tmp_path / "recorder").mkdir()
     (tmp_path / "recorder" / "recorder.toml").write_text(text)
     ran = run(tmp_path / "log.db", "serve", "--tokens", tmp_path / "tokens.json")

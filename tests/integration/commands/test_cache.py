@@ -21,10 +21,16 @@ RULES = "You are an agent. " * 400
 
 
 def turn(session: Any, number: int, cached: int, **fields: Any) -> None:
-    usage = {"input_tokens": 3000 + 100 * number, "output_tokens": 9, "input_tokens_details": {"cached_tokens": cached}}
+    usage = {
+        "input_tokens": 3000 + 100 * number,
+        "output_tokens": 9,
+        "input_tokens_details": {"cached_tokens": cached},
+    }
     items = [{"role": "user", "content": f"Question {n}. " * 40} for n in range(number)]
     body = {"model": "gpt-5", "instructions": RULES, "input": items, **fields}
-    session.exchange(response(*message("Yes."), id=f"resp_{number}", usage=usage), body=body, at_s=10 * number)
+    session.exchange(
+        response(*message("Yes."), id=f"resp_{number}", usage=usage), body=body, at_s=10 * number
+    )
 
 
 def agent(url: URL | Path, name: str = "run") -> None:
@@ -39,7 +45,9 @@ def agent(url: URL | Path, name: str = "run") -> None:
 def test_an_anonymous_export_is_diagnosed_as_the_session_itself(tmp_path: Path) -> None:
     agent(tmp_path / "log.db")
     exported = tmp_path / "run.sse.jsonl"
-    exported.write_bytes(run(tmp_path / "log.db", "export", "run", "--anonymous", "--format", "cassette").out)
+    exported.write_bytes(
+        run(tmp_path / "log.db", "export", "run", "--anonymous", "--format", "cassette").out
+    )
     before, after = (
         json.loads(run(tmp_path / "log.db", "show", shown, "--cache", "--json").out)["turns"]
         for shown in ("run", exported)
@@ -58,7 +66,11 @@ def test_a_miss_is_shown_with_the_first_character_that_differs(database: URL) ->
     ran = run(database, "show", "run", "--cache")
     lines = ran.out.decode().splitlines()
     assert ran.code == 4
-    assert [line.split()[:2] for line in lines[1:4]] == [["1", "first"], ["2", "hit"], ["3", "prefix_changed"]]
+    assert [line.split()[:2] for line in lines[1:4]] == [
+        ["1", "first"],
+        ["2", "hit"],
+        ["3", "prefix_changed"],
+    ]
     assert lines[5].endswith("tokens missed: instructions")
     assert lines[6].startswith("  - 2: ")
     assert "⏎Today is Monday." in lines[7]
@@ -76,7 +88,11 @@ def test_missed_tokens_have_a_cost(database: URL) -> None:
     turns = json.loads(run(database, "show", "run", "--cache", "--json").out)["turns"]
     missed = turns[2]["missed_tokens"]
     assert missed > 1000
-    assert [each["cost_usd"] for each in turns] == [None, "0", f"{missed * Decimal('1.125') / 10**6:f}"]
+    assert [each["cost_usd"] for each in turns] == [
+        None,
+        "0",
+        f"{missed * Decimal('1.125') / 10**6:f}",
+    ]
     ran = run(database, "show", "run", "--cache")
     assert b"cost_usd" in ran.out
     assert f" missed, which cost {turns[2]['cost_usd']} USD, " in ran.err
@@ -89,7 +105,12 @@ def test_json_has_every_turn_with_all_keys(database: URL) -> None:
     assert (ran.code, found["session"]["name"]) == (4, "run")
     assert [each["class"] for each in found["turns"]] == ["first", "hit", "prefix_changed"]
     last = found["turns"][2]
-    assert (last["number"], last["previous_number"], last["path"], last["offset"]) == (3, 2, "instructions", 40)
+    assert (last["number"], last["previous_number"], last["path"], last["offset"]) == (
+        3,
+        2,
+        "instructions",
+        40,
+    )
     assert last["after"] == f"{RULES[-40:]}\nToday is Monday.\x1b[31m{RULES}"[:80]
     [row] = asked(database, "SELECT class, is_avoidable, path, missed_tokens FROM cache_misses")
     assert row == ("prefix_changed", 1, "instructions", last["missed_tokens"])
@@ -118,7 +139,9 @@ def test_a_file_is_compared_as_its_session(database: URL, tmp_path: Path) -> Non
         4,
         ["first", "hit", "prefix_changed"],
     )
-    with pytest.raises(AssertionError, match=r"exchange 3, prefix_changed, .* missed: instructions"):
+    with pytest.raises(
+        AssertionError, match=r"exchange 3, prefix_changed, .* missed: instructions"
+    ):
         assert_cached(cassette)
     assert_cached(cassette, ignore=["prefix_changed"])
     with pytest.raises(UsageError, match="give a list of classes"):

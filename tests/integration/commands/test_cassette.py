@@ -1,4 +1,6 @@
-"""`recorder cassette`, and cassettes through `recorder export` and `recorder import`, as a user types them."""
+"""`recorder cassette`, and cassettes through `recorder export` and `recorder import`, as a user
+types them.
+"""
 
 from __future__ import annotations
 
@@ -43,20 +45,36 @@ def findings_in(data: bytes) -> list[str]:
 
 def described(entry: Entry) -> list[tuple[object, ...]]:
     return [
-        (event.kind, event.t_ns // 1000, event.type, event.sequence_number, event.item_id, event.output_index)
+        (
+            event.kind,
+            event.t_ns // 1000,
+            event.type,
+            event.sequence_number,
+            event.item_id,
+            event.output_index,
+        )
         for event in entry.events
     ]
 
 
 def test_a_session_is_the_same_after_a_cassette(db: Path, tmp_path: Path) -> None:
-    run(db, "import", put(db, "a.sse", STREAM), put(db, "b.json", b'{"object":"response"}'), "--session", "demo")
+    run(
+        db,
+        "import",
+        put(db, "a.sse", STREAM),
+        put(db, "b.json", b'{"object":"response"}'),
+        "--session",
+        "demo",
+    )
     exported = run(db, "export", "demo", "--format", "cassette")
     cassette = put(db, "turn.sse.jsonl", exported.out)
     other = tmp_path / "other.db"
     ran = run(other, "import", cassette)
     assert (ran.code, ran.out) == (0, b"")
     assert re.fullmatch(r"1 file imported: session \S+ \([0-9a-f-]{36}\), 3 events?\.\n", ran.err)
-    assert [described(entry) for entry in entries(other)] == [described(entry) for entry in entries(db)]
+    assert [described(entry) for entry in entries(other)] == [
+        described(entry) for entry in entries(db)
+    ]
     assert [entry.body for entry in entries(other)] == [entry.body for entry in entries(db)]
     assert {entry.session for entry in entries(other)} == {"turn"}
     again = run(other, "export", "turn", "--format", "cassette")
@@ -86,7 +104,11 @@ def test_a_har_file_comes_in_and_goes_out(db: Path) -> None:
     assert (ran.code, ran.out) == (0, b"")
     assert re.fullmatch(r"1 file imported: session \S+ \([0-9a-f-]{36}\), 1 events?\.\n", ran.err)
     [entry] = entries(db)
-    assert (entry.session, entry.exchange.api, entry.end["outcome"]) == ("browser", "openai-responses", "eof")
+    assert (entry.session, entry.exchange.api, entry.end["outcome"]) == (
+        "browser",
+        "openai-responses",
+        "eof",
+    )
     out = put(db, "out.har", run(db, "export", "browser", "--format", "har").out)
     assert run(db, "import", out).code == 0
     assert {entry.body for entry in entries(db)} == {entry.body}
@@ -104,7 +126,10 @@ def test_a_bad_cassette_is_passed_over_with_its_line(db: Path) -> None:
 
 
 def test_findings_are_lines_of_stdout_and_an_exit_code(db: Path) -> None:
-    good, bad = put(db, "a.sse.jsonl", FINE), put(db, "b.sse.jsonl", FINE.splitlines(keepends=True)[0])
+    good, bad = (
+        put(db, "a.sse.jsonl", FINE),
+        put(db, "b.sse.jsonl", FINE.splitlines(keepends=True)[0]),
+    )
     assert run(db, "lint", "--cassette", good) == (0, b"", "")
     said = f"{bad}: line 1: there is no exchange in it\n".encode()
     assert run(db, "lint", "--cassette", bad, good) == (4, said, "")
@@ -123,7 +148,11 @@ SECRETS = {
     "github-token": "gh" + "p_" + "a1B2" * 9,
     "bearer-token": "Bearer " + "a1B2" * 6,
     "jwt": ".".join(["ey" + "Ja1B2c3D4e5F6a1B2c3"] * 2 + ["a1B2c3D4e5F6"]),
-    "private-key": r"-----BEGIN " + r"RSA PRIVATE KEY-----\n" + "a1B2" * 16 + r"\n-----END RSA " + "PRIVATE KEY-----",
+    "private-key": r"-----BEGIN "
+    + r"RSA PRIVATE KEY-----\n"
+    + "a1B2" * 16
+    + r"\n-----END RSA "
+    + "PRIVATE KEY-----",
 }
 
 
@@ -144,7 +173,9 @@ def test_what_a_recording_takes_out_by_its_place_is_found_in_a_file(name: str) -
     recorded = write(told(taped(STREAM, asked=request.encode())))
     assert findings_in(recorded) == []
     edited = recorded.replace(b"<REDACTED ", b"somebody's ").replace(b" bytes>", b"")
-    assert any(line.startswith("line 2: it holds what looks like a secret") for line in findings_in(edited))
+    assert any(
+        line.startswith("line 2: it holds what looks like a secret") for line in findings_in(edited)
+    )
     repeated = write(told(taped(b"event: a\ndata: %b\n\n" % request.encode())))
     assert b"CANARY" not in repeated
     assert findings_in(repeated) == []
@@ -163,10 +194,15 @@ def test_a_header_that_no_recorder_keeps_is_found() -> None:
 
 def test_what_cannot_be_so_is_found() -> None:
     lines = FINE.splitlines(keepends=True)
-    assert findings_in(b"".join(lines[:-1])) == [f"line {len(lines) - 1}: the exchange before it has no end"]
+    assert findings_in(b"".join(lines[:-1])) == [
+        f"line {len(lines) - 1}: the exchange before it has no end"
+    ]
     assert findings_in(lines[0]) == ["line 1: there is no exchange in it"]
     headless = [line for line in lines if b'"response":{"status"' not in line]
-    assert findings_in(b"".join(headless))[0] == "line 3: a response body begins without a response before it"
+    assert (
+        findings_in(b"".join(headless))[0]
+        == "line 3: a response body begins without a response before it"
+    )
     lying = lines[-1].replace(b'"outcome"', b'"body_bytes":3,"outcome"')
     assert findings_in(b"".join([*lines[:-1], lying])) == [
         f"line {len(lines)}: the end says another body_bytes than the lines before it come to: take it out of the line"
@@ -197,12 +233,18 @@ def test_a_file_that_is_not_there_is_an_error(db: Path, verb: tuple[str, str]) -
 def test_a_line_that_is_no_json_is_said_in_our_words() -> None:
     last = len(FINE.splitlines()) + 1
     for bad, said in (
-        (b"", 'line 1: it does not begin with {"recorder_cassette": \u2026}; `recorder import` reads other streams'),
+        (
+            b"",
+            'line 1: it does not begin with {"recorder_cassette": \u2026}; `recorder import` reads other streams',
+        ),
         (
             b"data: 1\n\n",
             'line 1: it does not begin with {"recorder_cassette": \u2026}; `recorder import` reads other streams',
         ),
-        (FINE + b"[0.5,1,null", f"line {last}: it is not JSON from character 12 on; mend it, or write"),
+        (
+            FINE + b"[0.5,1,null",
+            f"line {last}: it is not JSON from character 12 on; mend it, or write",
+        ),
         (FINE + b'["\xff"]\n', f"line {last}: it is not UTF-8 from byte 3 on; mend it, or write"),
     ):
         assert findings_in(bad)[0].startswith(said)
@@ -229,7 +271,11 @@ def test_what_export_writes_is_in_its_canonical_form(db: Path) -> None:
 
 
 def test_fmt_leaves_mode_and_link_and_numbers_the_exchanges(db: Path) -> None:
-    path = put(db, "turn.sse.jsonl", VERSION_1.replace(b'"exchange":1', b'"exchange":7').replace(b",1,n", b",7,n"))
+    path = put(
+        db,
+        "turn.sse.jsonl",
+        VERSION_1.replace(b'"exchange":1', b'"exchange":7').replace(b",1,n", b",7,n"),
+    )
     path.write_bytes(path.read_bytes().replace(b"[0.5,1", b"[0.5,7"))
     path.chmod(0o640)
     link = db.parent / "link.sse.jsonl"
@@ -256,7 +302,11 @@ def test_fmt_redacts_headers(db: Path) -> None:
     assert b'["authorization","REDACTED (13 bytes)"]' in path.read_bytes()
 
 
-def test_nothing_is_left_of_a_file_that_could_not_be_written(db: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    ran: Ran = run(db, "export", "--rewrite", put(db, "a.sse.jsonl", FINE + b'[0,1,null,{"tail":"x"}]\n'))
+def test_nothing_is_left_of_a_file_that_could_not_be_written(
+    db: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran: Ran = run(
+        db, "export", "--rewrite", put(db, "a.sse.jsonl", FINE + b'[0,1,null,{"tail":"x"}]\n')
+    )
     assert ran.code == 1
     assert os.listdir(db.parent) == ["a.sse.jsonl"]

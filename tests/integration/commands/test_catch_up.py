@@ -1,4 +1,6 @@
-"""`recorder.commands.terminal.options`: what is waited for, by a journal and an ingester that works when told to."""
+"""`recorder.commands.terminal.options`: what is waited for, by a journal and an ingester that works
+when told to.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,19 @@ from tests.integration.ingest.test_ingester import COMPLETED, Exchange, never
 from tests.support.server import run
 from tests.support.superuser import asked
 
-READING = ("sessions", "show", "events", "query", "replay", "mock", "diff", "lint", "usage", "export", "verify")
+READING = (
+    "sessions",
+    "show",
+    "events",
+    "query",
+    "replay",
+    "mock",
+    "diff",
+    "lint",
+    "usage",
+    "export",
+    "verify",
+)
 
 
 def test_every_command_that_reads_can_wait() -> None:
@@ -35,7 +49,9 @@ def test_every_command_that_reads_can_wait() -> None:
 
 
 def test_where_nothing_waits_nothing_is_waited_for(tmp_path: Path) -> None:
-    """Not for an exchange that is open and silent, either; and what comes meanwhile is not waited for."""
+    """Not for an exchange that is open and silent, either; and what comes meanwhile is not waited
+    for.
+    """
     path = tmp_path / "recorder.db"
     journal = Journal(journal_root(URL.create("sqlite", database=str(path))), "r")
     Exchange(journal).chunk(b"data: 1\n\n")
@@ -81,13 +97,21 @@ def test_what_is_said_to_be_in_the_log_is(tmp_path: Path) -> None:
     journal.close()
 
 
-def test_a_log_that_is_not_made_yet_is_no_reason_to_say_that_nothing_was_recorded(tmp_path: Path) -> None:
+def test_a_log_that_is_not_made_yet_is_no_reason_to_say_that_nothing_was_recorded(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "recorder.db"
     journal = Journal(tmp_path / "recorder.db.journal", "r")
     Exchange(journal).chunk(COMPLETED).end()
     journal.close()
     os.utime(journal.directory / "lock", (1, 1))
-    for words in (("sessions",), ("query", "select 1"), ("show", "latest"), ("verify",), ("usage",)):
+    for words in (
+        ("sessions",),
+        ("query", "select 1"),
+        ("show", "latest"),
+        ("verify",),
+        ("usage",),
+    ):
         ran = run(path, *words)
         assert ran.code == 3
         assert "db recover" in ran.err

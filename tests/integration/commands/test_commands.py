@@ -43,10 +43,18 @@ def on(recorded: Recorded) -> Callable[..., Ran]:
 def test_sessions_are_listed_newest_first(on: Callable[..., Ran]) -> None:
     rows = json.loads(on("sessions", "--json").out)
     assert [row["name"] for row in rows] == ["two", "streaming", "gappy", "hostile", "first"]
-    assert (rows[0]["exchanges"], rows[0]["status"], rows[1]["status"], rows[1]["open"]) == (2, "incomplete", "open", 1)
+    assert (rows[0]["exchanges"], rows[0]["status"], rows[1]["status"], rows[1]["open"]) == (
+        2,
+        "incomplete",
+        "open",
+        1,
+    )
     assert rows[-1]["bytes"] == len(b"".join(FRAMES))
     assert [row["gaps"] for row in rows] == [0, 0, 1, 0, 0]
-    assert [json.loads(line)["name"] for line in on("sessions", "--jsonl", "--limit", 2).text.splitlines()] == [
+    assert [
+        json.loads(line)["name"]
+        for line in on("sessions", "--jsonl", "--limit", 2).text.splitlines()
+    ] == [
         "two",
         "streaming",
     ]
@@ -57,9 +65,13 @@ def test_sessions_are_listed_newest_first(on: Callable[..., Ran]) -> None:
     assert [line.split()[1] for line in table.text.splitlines() if ", gaps" in line] == ["gappy"]
 
 
-def test_a_session_is_found_by_id_prefix_name_and_latest(on: Callable[..., Ran], recorded: Recorded) -> None:
+def test_a_session_is_found_by_id_prefix_name_and_latest(
+    on: Callable[..., Ran], recorded: Recorded
+) -> None:
     session_id = json.loads(on("sessions", "--json", "--limit", 1).out)[0]["session_id"]
-    outputs = {on("events", ref, "--json").out for ref in (session_id, session_id[:-4], "two", "latest")}
+    outputs = {
+        on("events", ref, "--json").out for ref in (session_id, session_id[:-4], "two", "latest")
+    }
     assert len(outputs) == 1
 
 
@@ -73,18 +85,42 @@ def test_events_have_the_columns_of_the_log(on: Callable[..., Ran]) -> None:
     events = json.loads(on("events", "first", "--json").out)
     assert tuple(events[0]) == EVENT_COLUMNS
     assert [event["pos"] for event in events] == list(range(len(events)))
-    assert [event["sequence_number"] for event in events if event["kind"] == "frame"] == [0, 1, 2, 3]
+    assert [event["sequence_number"] for event in events if event["kind"] == "frame"] == [
+        0,
+        1,
+        2,
+        3,
+    ]
     assert on("events", "first", "--jsonl", "--limit", 2).text.count("\n") == 2
-    assert on("events", "first").text.splitlines()[0].split()[:4] == ["exchange", "pos", "t_ms", "type"]
+    assert on("events", "first").text.splitlines()[0].split()[:4] == [
+        "exchange",
+        "pos",
+        "t_ms",
+        "type",
+    ]
 
 
 EVENT_COLUMNS = (
-    *("session_id", "exchange_id", "pos", "kind", "t_ns", "type", "sequence_number", "item_id", "output_index"),
+    *(
+        "session_id",
+        "exchange_id",
+        "pos",
+        "kind",
+        "t_ns",
+        "type",
+        "sequence_number",
+        "item_id",
+        "output_index",
+    ),
     *("raw", "data_start", "data_length", "hash"),
 )
 
 
-FORMATTED = {name for name, each in COMMANDS.items() if {"json", "jsonl"} <= {option.name for option in each.params}}
+FORMATTED = {
+    name
+    for name, each in COMMANDS.items()
+    if {"json", "jsonl"} <= {option.name for option in each.params}
+}
 
 
 def test_two_formats_at_once_are_refused_by_every_command() -> None:
@@ -92,7 +128,9 @@ def test_two_formats_at_once_are_refused_by_every_command() -> None:
     refused = Ran(2, b"", "Error: --json and --jsonl are different formats: choose one.\n")
     wrong = {}
     for name in FORMATTED:
-        ran = run(Path("/none/recorder.db"), *name.split(), *needed(COMMANDS[name]), "--json", "--jsonl")
+        ran = run(
+            Path("/none/recorder.db"), *name.split(), *needed(COMMANDS[name]), "--json", "--jsonl"
+        )
         if ran != refused:
             wrong[name] = ran
     assert len(FORMATTED) > 10
@@ -106,28 +144,50 @@ def needed(command: click.Command) -> list[str]:
         if isinstance(each, click.Argument) and each.required:
             words.append("x")
         if isinstance(each, click.Option) and each.required:
-            words += [each.opts[0], each.type.choices[0] if isinstance(each.type, click.Choice) else "3d"]
+            words += [
+                each.opts[0],
+                each.type.choices[0] if isinstance(each.type, click.Choice) else "3d",
+            ]
     return words
 
 
 def test_bytes_that_are_no_text_are_base64_in_json(on: Callable[..., Ran]) -> None:
-    [frame] = [event for event in json.loads(on("events", "hostile", "--json").out) if event["kind"] == "frame"]
+    [frame] = [
+        event
+        for event in json.loads(on("events", "hostile", "--json").out)
+        if event["kind"] == "frame"
+    ]
     assert list(frame["raw"]) == ["base64"]
 
 
 def test_one_exchange_can_be_chosen(on: Callable[..., Ran]) -> None:
-    ids = list(dict.fromkeys(event["exchange_id"] for event in json.loads(on("events", "two", "--json").out)))
+    ids = list(
+        dict.fromkeys(
+            event["exchange_id"] for event in json.loads(on("events", "two", "--json").out)
+        )
+    )
     assert on("events", "two", "--exchange", 2, "--raw").out == FRAMES[0]
     assert on("events", "two", "--exchange", ids[0], "--raw").out == b"".join(FRAMES)
     assert on("replay", "two", "--exchange", ids[1][:-6], "--speed", "max").out == FRAMES[0]
 
 
 def test_replay_speaks_three_formats(on: Callable[..., Ran]) -> None:
-    rows = [json.loads(line) for line in on("replay", "first", "--speed", "max", "--format", "jsonl").text.splitlines()]
+    rows = [
+        json.loads(line)
+        for line in on("replay", "first", "--speed", "max", "--format", "jsonl").text.splitlines()
+    ]
     assert [row["sequence_number"] for row in rows] == [0, 1, None, 2, 3]
     assert rows[1]["data"]["delta"] == "Hello"
-    assert (rows[2]["raw"], "data" in rows[2], "raw" in rows[1]) == (FRAMES[2].decode(), False, False)
-    assert on("replay", "first", "--speed", "max", "--format", "text") == (0, "Hello, été\n".encode(), "")
+    assert (rows[2]["raw"], "data" in rows[2], "raw" in rows[1]) == (
+        FRAMES[2].decode(),
+        False,
+        False,
+    )
+    assert on("replay", "first", "--speed", "max", "--format", "text") == (
+        0,
+        "Hello, été\n".encode(),
+        "",
+    )
 
 
 def test_each_text_ends_its_line(recorded: Recorded, tmp_path: Path) -> None:
@@ -146,15 +206,25 @@ def _chat(index: int, text: str, kind: str = "delta") -> dict[str, Any]:
 
 
 def _candidate(index: int, text: str) -> dict[str, Any]:
-    return {"candidates": [{"index": index, "content": {"role": "model", "parts": [{"text": text}]}}]}
+    return {
+        "candidates": [{"index": index, "content": {"role": "model", "parts": [{"text": text}]}}]
+    }
 
 
 CHOICES: dict[str, tuple[dict[str, Any], list[dict[str, Any]]]] = {
     "chat": (CHAT, [_chat(0, "Hel"), _chat(1, "Bye"), _chat(0, "lo"), _chat(1, "!")]),
-    "gemini": (GEMINI, [_candidate(0, "Hel"), _candidate(1, "Bye"), _candidate(0, "lo"), _candidate(1, "!")]),
+    "gemini": (
+        GEMINI,
+        [_candidate(0, "Hel"), _candidate(1, "Bye"), _candidate(0, "lo"), _candidate(1, "!")],
+    ),
     "a document": (
         CHAT,
-        [{"choices": _chat(1, "Bye", "message")["choices"] + _chat(0, "Hello", "message")["choices"]}],
+        [
+            {
+                "choices": _chat(1, "Bye", "message")["choices"]
+                + _chat(0, "Hello", "message")["choices"]
+            }
+        ],
     ),
 }
 
@@ -167,7 +237,9 @@ def test_of_several_choices_the_text_is_that_of_the_first(tmp_path: Path, name: 
     frames = [b"data: " + body + b"\n\n" for body in bodies] if is_stream else bodies
     content_type = "text/event-stream" if is_stream else "application/json"
     session = Conversations(tmp_path / "log.db").session("choices")
-    session.exchange(frames, body={"model": "m", "messages": []}, content_type=content_type, **fields)
+    session.exchange(
+        frames, body={"model": "m", "messages": []}, content_type=content_type, **fields
+    )
     ran = run(session.path, "replay", "choices", "--speed", "max", "--format", "text")
     assert ran == (0, b"Hello\n", "")
 
@@ -207,8 +279,12 @@ def test_a_followed_table_has_a_header_and_columns(on: Callable[..., Ran]) -> No
         assert {line[followed[0].index(column) - 1] for line in followed} == {" "}
 
 
-@pytest.mark.parametrize("arguments", [("events", "hostile"), ("events", "hostile", "--follow", "--limit", 4)])
-def test_recorded_text_cannot_take_over_a_terminal(on: Callable[..., Ran], arguments: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(
+    "arguments", [("events", "hostile"), ("events", "hostile", "--follow", "--limit", 4)]
+)
+def test_recorded_text_cannot_take_over_a_terminal(
+    on: Callable[..., Ran], arguments: tuple[str, ...]
+) -> None:
     shown = on(*arguments).text
     assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", shown)
     assert "\\x1b" in shown
@@ -216,7 +292,11 @@ def test_recorded_text_cannot_take_over_a_terminal(on: Callable[..., Ran], argum
 
 def test_nothing_recorded_is_exit_code_three(tmp_path: Path) -> None:
     missing = run(tmp_path / "none.db", "sessions", "--json")
-    assert (missing.code, missing.out, "nothing has been recorded there" in missing.err) == (3, b"[]\n", True)
+    assert (missing.code, missing.out, "nothing has been recorded there" in missing.err) == (
+        3,
+        b"[]\n",
+        True,
+    )
     Store(tmp_path / "empty.db").close()
     empty = run(tmp_path / "empty.db", "sessions")
     assert (empty.code, "Nothing is recorded yet" in empty.err) == (3, True)
@@ -225,7 +305,15 @@ def test_nothing_recorded_is_exit_code_three(tmp_path: Path) -> None:
     assert (latest.code, latest.err.endswith("empty.db: nothing is recorded there.\n")) == (3, True)
 
 
-OF_A_LOG = ("db recover", "db rebuild", "export --to http://127.0.0.1:1", "tail", "ui --port 0", "usage", "verify")
+OF_A_LOG = (
+    "db recover",
+    "db rebuild",
+    "export --to http://127.0.0.1:1",
+    "tail",
+    "ui --port 0",
+    "usage",
+    "verify",
+)
 
 
 def test_only_who_records_makes_a_database(tmp_path: Path) -> None:
@@ -243,7 +331,9 @@ def test_db_path_upgrade_and_recover(tmp_path: Path) -> None:
     assert path.exists()
     assert "nothing to recover" in run(path, "db", "recover").err
     journal = Journal(Path(f"{path}.journal"), "killed")
-    head = RequestHead(uuid7(1, bytes(10)), uuid7(2, bytes(10)), 3, "POST", "/v1/responses", "openai", [])
+    head = RequestHead(
+        uuid7(1, bytes(10)), uuid7(2, bytes(10)), 3, "POST", "/v1/responses", "openai", []
+    )
     journal.exchange().write(Mark.REQUEST, 1, msgspec.json.encode(head))
     journal.close()
     assert "1 journal recovered" in run(path, "db", "recover").err
@@ -252,7 +342,11 @@ def test_db_path_upgrade_and_recover(tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_the_demo_says_lines_that_can_be_pasted(demo: Demo) -> None:
-    shown = [line[2:] for line in demo.said.splitlines() if line.startswith(("$ recorder ", "  recorder "))]
+    shown = [
+        line[2:]
+        for line in demo.said.splitlines()
+        if line.startswith(("$ recorder ", "  recorder "))
+    ]
     assert len(shown) == 9
     for line in shown:
         program, *arguments = shlex.split(line)

@@ -1,4 +1,6 @@
-"""The stream of one's own application, declared in `recorder.toml`: from the proxy to what is shown and judged."""
+"""The stream of one's own application, declared in `recorder.toml`: from the proxy to what is shown
+and judged.
+"""
 
 from __future__ import annotations
 
@@ -56,10 +58,15 @@ EVENTS: list[tuple[str, dict[str, Any]]] = [
     ("stream.chunk", {"type": "text", "delta": "square."}),
     (
         "stream.complete",
-        {"status": "success", "responseSummary": {"tokenUsage": {"input": 9, "output": 7, "reasoning": 4}}},
+        {
+            "status": "success",
+            "responseSummary": {"tokenUsage": {"input": 9, "output": 7, "reasoning": 4}},
+        },
     ),
 ]
-STREAM = b"".join(f"event: {name}\ndata: {json.dumps(payload)}\n\n".encode() for name, payload in EVENTS)
+STREAM = b"".join(
+    f"event: {name}\ndata: {json.dumps(payload)}\n\n".encode() for name, payload in EVENTS
+)
 REFUSED = b'event: stream.error\ndata: {"code": "STREAM_FAILED", "message": "too many puzzles"}\n\n'
 
 
@@ -83,7 +90,9 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     try:
         with listening(App) as url:
             app = f"app={url}"
-            with serving(folder / "log.db", "--upstream", app, variables={"XDG_CONFIG_HOME": str(folder)}) as serve:
+            with serving(
+                folder / "log.db", "--upstream", app, variables={"XDG_CONFIG_HOME": str(folder)}
+            ) as serve:
                 base = f"{serve.base}/app/api/stream/analyze"
                 httpx.post(base, json={"taskId": "puzzle"})
                 assert httpx.get(f"{base}/puzzle/gpt-5-mini/s-1").content == STREAM
@@ -95,9 +104,23 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 def test_a_stream_is_imported_as_of_a_declared_dialect(home: Path, tmp_path: Path) -> None:
     (tmp_path / "a.sse").write_bytes(STREAM)
-    assert at(home, "import", str(tmp_path / "a.sse"), "--dialect", "analysis", "--session", "imported").code == 0
+    assert (
+        at(
+            home,
+            "import",
+            str(tmp_path / "a.sse"),
+            "--dialect",
+            "analysis",
+            "--session",
+            "imported",
+        ).code
+        == 0
+    )
     assert b"It is a square." in at(home, "show", "imported").out
-    assert "'latin' is not one of" in at(home, "import", str(tmp_path / "a.sse"), "--dialect", "latin").err
+    assert (
+        "'latin' is not one of"
+        in at(home, "import", str(tmp_path / "a.sse"), "--dialect", "latin").err
+    )
 
 
 def settings(home: Path) -> Path:
@@ -116,7 +139,9 @@ def rows(home: Path, sql: str) -> list[dict[str, Any]]:
 def test_its_messages_reasoning_calls_and_tokens_are_shown(home: Path) -> None:
     [session] = rows(home, "select distinct session_id from exchanges where target like '%s-1'")
     shown = json.loads(at(home, "show", session["session_id"], "--json").out)
-    assert [each["api"] for each in shown["exchanges"]] == ["analysis", "analysis"], "the POST and its stream"
+    assert [each["api"] for each in shown["exchanges"]] == ["analysis", "analysis"], (
+        "the POST and its stream"
+    )
     answer = shown["exchanges"][-1]
     reasoning, call, message = answer["items"]
     assert (reasoning["kind"], reasoning["text"]) == ("reasoning", "Rows repeat.")
@@ -128,7 +153,11 @@ def test_its_messages_reasoning_calls_and_tokens_are_shown(home: Path) -> None:
         "gpt-5-mini",
     )
     usage = answer["usage"]
-    assert (usage["input_tokens"], usage["output_tokens"], usage["reasoning_output_tokens"]) == (9, 7, 4)
+    assert (usage["input_tokens"], usage["output_tokens"], usage["reasoning_output_tokens"]) == (
+        9,
+        7,
+        4,
+    )
     assert answer.get("anomalies", []) == []
 
 
@@ -140,13 +169,17 @@ def test_its_error_is_one(home: Path) -> None:
 def test_what_is_projected_again_is_the_same(home: Path) -> None:
     before = rows(home, "select text from messages union all select arguments from tool_calls")
     assert at(home, "db", "rebuild").code == 0
-    assert rows(home, "select text from messages union all select arguments from tool_calls") == before
+    assert (
+        rows(home, "select text from messages union all select arguments from tool_calls") == before
+    )
 
 
 def test_lint_names_what_a_declaration_leaves_out_and_seeks_in_vain(home: Path) -> None:
     [session] = rows(home, "select distinct session_id from exchanges where target like '%s-1'")
     assert json.loads(at(home, "lint", session["session_id"], "--json").out) == []
-    worse = DECLARATION.replace('"stream.status"', '"stream.other"').replace('"responseSummary.', '"summary.')
+    worse = DECLARATION.replace('"stream.status"', '"stream.other"').replace(
+        '"responseSummary.', '"summary.'
+    )
     settings(home).write_text(worse)
     try:
         found = json.loads(at(home, "lint", session["session_id"], "--json").out)

@@ -75,14 +75,26 @@ def test_a_changed_word_is_shown_among_its_neighbours(diff: Diff, stored: Stored
 
 def test_stat_is_one_line_per_level(diff: Diff, stored: Stored) -> None:
     ran = diff(stored("a", MESSAGES), stored("b", replaced(MESSAGES, "87", "9")), "--stat")
-    lines = ["request    not compared", "answer     equal", "tools      equal", "usage      2 differences"]
-    assert (ran.code, ran.out.decode().splitlines()) == (4, [*lines, "timing     not compared", "events     equal"])
+    lines = [
+        "request    not compared",
+        "answer     equal",
+        "tools      equal",
+        "usage      2 differences",
+    ]
+    assert (ran.code, ran.out.decode().splitlines()) == (
+        4,
+        [*lines, "timing     not compared", "events     equal"],
+    )
 
 
 def test_a_level_that_was_asked_for_and_not_compared_is_said(diff: Diff, stored: Stored) -> None:
     path = stored("a", RESPONSES)
     ran = diff(path, path, "--only", "timing,events")
-    assert (ran.code, ran.out, ran.err) == (0, b"", "timing: not compared: the times of A and B are made up.\n")
+    assert (ran.code, ran.out, ran.err) == (
+        0,
+        b"",
+        "timing: not compared: the times of A and B are made up.\n",
+    )
 
 
 def test_json_is_one_object(diff: Diff, stored: Stored) -> None:
@@ -94,7 +106,9 @@ def test_json_is_one_object(diff: Diff, stored: Stored) -> None:
     assert tools["differences"] == [expected]
 
 
-@pytest.mark.parametrize("only", [("--only", "tools,usage"), ("--only", "tools", "--only", "usage")])
+@pytest.mark.parametrize(
+    "only", [("--only", "tools,usage"), ("--only", "tools", "--only", "usage")]
+)
 def test_only_some_levels_are_compared(diff: Diff, stored: Stored, only: tuple[str, ...]) -> None:
     one, other = stored("a", RESPONSES), stored("b", replaced(RESPONSES, "sunny", "rainy"))
     assert diff(one, other, *only) == (0, b"", "")
@@ -103,7 +117,9 @@ def test_only_some_levels_are_compared(diff: Diff, stored: Stored, only: tuple[s
 
 def test_the_first_differences_are_shown_and_the_others_counted(diff: Diff, stored: Stored) -> None:
     one = stored("a", RESPONSES)
-    other = stored("b", RESPONSES.put(1, *({"type": f"response.new_{number}"} for number in range(12))))
+    other = stored(
+        "b", RESPONSES.put(1, *({"type": f"response.new_{number}"} for number in range(12)))
+    )
     assert b"    and 2 more (--all)\n" in diff(one, other).out
     assert b"response.new_11 (#" in diff(one, other, "--all").out
 
@@ -135,7 +151,9 @@ def test_files_that_cannot_be_judged_are_named_in_one_sentence(
     assert said(tmp_path) == (2, f"Error: {tmp_path} is a directory: name the files in it.\n")
 
 
-@pytest.mark.parametrize("wrong", [("--only", "colour"), ("--tolerance", "0.5"), ("--json", "--stat")])
+@pytest.mark.parametrize(
+    "wrong", [("--only", "colour"), ("--tolerance", "0.5"), ("--json", "--stat")]
+)
 def test_what_is_not_valid_is_refused(diff: Diff, stored: Stored, wrong: tuple[str, ...]) -> None:
     path = stored("a", RESPONSES)
     assert diff(path, path, *wrong).code == 2
@@ -148,7 +166,10 @@ def test_sessions_are_compared_with_files(diff: Diff, tmp_path: Path, stored: St
     ran = diff("first", "later", "--db", made.path)
     assert (ran.code, "message 0: [-Six-]{+Five+}." in ran.out.decode()) == (4, True)
     ran = diff("first", stored("b", RESPONSES), "--db", made.path)
-    assert (ran.code, "request: not compared: B does not say what was asked" in ran.out.decode()) == (4, True)
+    assert (
+        ran.code,
+        "request: not compared: B does not say what was asked" in ran.out.decode(),
+    ) == (4, True)
 
 
 def test_a_report_fits_a_terminal(stored: Stored) -> None:
@@ -160,7 +181,9 @@ def test_a_report_fits_a_terminal(stored: Stored) -> None:
 
 
 def test_a_text_that_is_wrapped_keeps_its_indentation(stored: Stored) -> None:
-    long = replaced(RESPONSES, "sunny", "sunny, as far as anyone could see from the top of the tower,")
+    long = replaced(
+        RESPONSES, "sunny", "sunny, as far as anyone could see from the top of the tower,"
+    )
     lines = on_terminal(40, "diff", stored("a", RESPONSES), stored("b", long), "--only", "answer")
     start = next(number for number, line in enumerate(lines) if "message 0" in line)
     rest = [line for line in lines[start + 1 :] if "answer" not in line]
@@ -169,8 +192,14 @@ def test_a_text_that_is_wrapped_keeps_its_indentation(stored: Stored) -> None:
 
 
 def test_the_measures_that_differ_are_marked(diff: Diff, stored: Stored) -> None:
-    out = diff(stored("a", MESSAGES), stored("b", replaced(MESSAGES, "87", "9")), "--only", "usage").out.decode()
-    assert [line.endswith("≠") for line in out.splitlines() if line.split()[:1] in (["input"], ["output"])] == [
+    out = diff(
+        stored("a", MESSAGES), stored("b", replaced(MESSAGES, "87", "9")), "--only", "usage"
+    ).out.decode()
+    assert [
+        line.endswith("≠")
+        for line in out.splitlines()
+        if line.split()[:1] in (["input"], ["output"])
+    ] == [
         False,
         True,
     ]
@@ -180,7 +209,9 @@ def test_the_measures_that_differ_are_marked(diff: Diff, stored: Stored) -> None
 
 
 def contents(*replies: Reply) -> RecordedSession:
-    recordings = [recording_of(*recorded(reply), number=number) for number, reply in enumerate(replies, 1)]
+    recordings = [
+        recording_of(*recorded(reply), number=number) for number, reply in enumerate(replies, 1)
+    ]
     return RecordedSession(Session("s", 1, "made", "test", "{}", "live"), recordings)
 
 
@@ -228,7 +259,9 @@ def test_ids_differ_in_a_test_only_exactly() -> None:
 
 def test_a_failure_names_what_was_compared_and_no_option_of_a_command(stored: Stored) -> None:
     one = stored("a", RESPONSES)
-    other = stored("b", RESPONSES.put(1, *({"type": f"response.new_{number}"} for number in range(12))))
+    other = stored(
+        "b", RESPONSES.put(1, *({"type": f"response.new_{number}"} for number in range(12)))
+    )
     with pytest.raises(AssertionError) as failed:
         assert_same_stream(one, other)
     said = str(failed.value)
@@ -261,7 +294,10 @@ def test_words_that_are_not_written_apart_are_compared_character_by_character() 
 
 def test_a_report_does_not_grow_past_its_limit(diff: Diff, stored: Stored) -> None:
     one = stored("a", RESPONSES)
-    other = stored("b", RESPONSES.put(1, *({"type": f"response.new_{n}"} for n in range(DIFFERENCES_LIMIT + 5))))
+    other = stored(
+        "b",
+        RESPONSES.put(1, *({"type": f"response.new_{n}"} for n in range(DIFFERENCES_LIMIT + 5))),
+    )
     found = json.loads(diff(one, other, "--json", "--only", "events").out)
     [level] = found["pairs"][0]["levels"]
     assert (level["count"], len(level["differences"])) == (DIFFERENCES_LIMIT + 5, DIFFERENCES_LIMIT)

@@ -1,4 +1,6 @@
-"""`recorder doctor`: each thing that can be wrong is said, in one sentence, and nothing is changed by a look."""
+"""`recorder doctor`: each thing that can be wrong is said, in one sentence, and nothing is changed
+by a look.
+"""
 
 from __future__ import annotations
 
@@ -87,7 +89,8 @@ def execute(path: Path, *statements: str) -> None:
 def test_what_is_in_order_is_said_to_be(path: Path) -> None:
     assert CliRunner().invoke(verify, ["--db", str(path)]).exit_code == 0
     done = ran(path)
-    lines = [line for line in done.stdout.splitlines() if " filesystem " not in line]  # that of tests may be in memory
+    # that of tests may be in memory
+    lines = [line for line in done.stdout.splitlines() if " filesystem " not in line]
     assert (done.exit_code, [line for line in lines if not line.startswith("ok ")]) == (0, [])
     assert len(lines) > 5
 
@@ -136,7 +139,9 @@ def test_what_is_no_log_is_bad(tmp_path: Path) -> None:
     paths[1].write_text("no database " * 1000)
     execute(paths[2], "CREATE TABLE things (x)")
     for path, words in zip(
-        paths, ("is a directory", "is not a database file", "belongs to another program"), strict=True
+        paths,
+        ("is a directory", "is not a database file", "belongs to another program"),
+        strict=True,
     ):
         assert (ran(path).exit_code, words in only(path, "database").message) == (4, True), words
         assert not Path(f"{path}.lock").exists()
@@ -157,14 +162,24 @@ def test_an_empty_file_is_a_database_to_be(tmp_path: Path) -> None:
 
 def test_another_schema_is_said(path: Path) -> None:
     before = "before the first release"
-    for revision, state, words in (("0021", "warn", "db upgrade"), ("0001", "bad", before), ("9999", "bad", "newer")):
+    for revision, state, words in (
+        ("0021", "warn", "db upgrade"),
+        ("0001", "bad", before),
+        ("9999", "bad", "newer"),
+    ):
         execute(path, f"UPDATE recorder_version SET version_num = '{revision}'")
         line = only(path, "schema")
         assert (line.state, words in line.message) == (state, True)
 
 
 def test_what_others_can_read_is_said_with_the_remedy(path: Path, journal: Journal) -> None:
-    for end, mode in (("", 0o600), ("-wal", 0o600), (".lock", 0o600), (".journal", 0o700), (".verified", 0o600)):
+    for end, mode in (
+        ("", 0o600),
+        ("-wal", 0o600),
+        (".lock", 0o600),
+        (".journal", 0o700),
+        (".verified", 0o600),
+    ):
         file = Path(f"{path}{end}")
         if not file.exists():
             file.touch()
@@ -188,12 +203,19 @@ def test_a_journal_without_owner_is_to_be_recovered(path: Path, journal: Journal
 @pytest.mark.parametrize(
     ("statement", "check", "state", "words"),
     [
-        ("INSERT INTO rebuilds VALUES ('projections', '', '')", "projections", "warn", "recorder db rebuild"),
+        (
+            "INSERT INTO rebuilds VALUES ('projections', '', '')",
+            "projections",
+            "warn",
+            "recorder db rebuild",
+        ),
         ("DELETE FROM p_exchanges_v1", "projections", "warn", "recorder db rebuild"),
         ("UPDATE p_exchanges_v1 SET lossless = 0", "gaps", "warn", "1 exchange is not whole"),
     ],
 )
-def test_what_is_to_be_done_for_the_log_is_said(path: Path, statement: str, check: str, state: str, words: str) -> None:
+def test_what_is_to_be_done_for_the_log_is_said(
+    path: Path, statement: str, check: str, state: str, words: str
+) -> None:
     execute(path, statement)
     line = only(path, check)
     assert (line.state, words in line.message) == (state, True)
@@ -248,7 +270,9 @@ def test_a_network_filesystem_is_bad(tmp_path: Path) -> None:
     ):
         assert filesystem_of(Path(database), mounts) == kind
         assert [line.state for line in filesystem(Path(database), mounts)] == [state]
-    assert [line.state for line in filesystem(tmp_path, tmp_path / "none")] == ["ok"], "nothing is claimed"
+    assert [line.state for line in filesystem(tmp_path, tmp_path / "none")] == ["ok"], (
+        "nothing is claimed"
+    )
 
 
 WITH_THE_FIX = [(3, 44, 6), (3, 50, 7), (3, 51, 3), (3, 53, 0)]
@@ -256,13 +280,17 @@ WITHOUT_IT = [(3, 40, 1), (3, 44, 5), (3, 51, 2)]
 
 
 def test_it_is_known_which_sqlite_has_the_fix() -> None:
-    assert [version for version in (*WITH_THE_FIX, *WITHOUT_IT) if has_wal_fix(version)] == WITH_THE_FIX
+    assert [
+        version for version in (*WITH_THE_FIX, *WITHOUT_IT) if has_wal_fix(version)
+    ] == WITH_THE_FIX
 
 
 def test_a_disk_that_fills_up_is_said(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     usage = shutil.disk_usage(path.parent)
     for free, state in ((2**34, "ok"), (2**29, "warn"), (2**20, "bad")):
-        monkeypatch.setattr(shutil, "disk_usage", lambda where, free=free: usage._replace(free=free))
+        monkeypatch.setattr(
+            shutil, "disk_usage", lambda where, free=free: usage._replace(free=free)
+        )
         assert only(path, "space").state == state
 
 
@@ -301,7 +329,9 @@ def test_every_line_is_one_sentence_of_text(path: Path) -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("ingested", ["nothing", "half", "all"])
 @pytest.mark.parametrize("is_lost", [False, True], ids=["journal", "lost"])
-def test_after_a_crash_doctor_and_verify_list_the_same(tmp_path: Path, ingested: str, is_lost: bool) -> None:
+def test_after_a_crash_doctor_and_verify_list_the_same(
+    tmp_path: Path, ingested: str, is_lost: bool
+) -> None:
     """The journals of recorders that are gone, and the exchanges that those had open."""
     path = tmp_path / "recorder.db"
     journal = Journal(Path(f"{path}.journal"), "killed")
@@ -323,7 +353,9 @@ def test_after_a_crash_doctor_and_verify_list_the_same(tmp_path: Path, ingested:
     lines = [line for check in ("journal", "open") for line in said(path, check)]
     listed = checked.stdout + checked.stderr
     has_open = ingested != "nothing"
-    assert (open_.id in listed) == has_open == any(" without an end" in line.message for line in lines)
+    assert (
+        (open_.id in listed) == has_open == any(" without an end" in line.message for line in lines)
+    )
     assert ("run `recorder db recover`" in listed) == (not is_lost)
     assert [line.message for line in lines if "was killed" in line.message] == [
         sentence.removesuffix(" What it left is not in the log.")
@@ -335,7 +367,10 @@ def test_after_a_crash_doctor_and_verify_list_the_same(tmp_path: Path, ingested:
         recover(store, journal.directory.parent, never)
     again = CliRunner().invoke(verify, ["--db", str(path)])
     assert (again.exit_code == 0, "was killed" in again.stderr) == (has_open or not is_lost, False)
-    assert [line.state for check in ("journal", "open") for line in said(path, check)] == ["ok", "ok"]
+    assert [line.state for check in ("journal", "open") for line in said(path, check)] == [
+        "ok",
+        "ok",
+    ]
 
 
 def test_how_far_a_recorder_is_behind_is_said(path: Path, journal: Journal) -> None:

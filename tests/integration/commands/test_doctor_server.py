@@ -1,4 +1,6 @@
-"""`recorder doctor` of a database on a server: what can be wrong there is said, and what is in order, too."""
+"""`recorder doctor` of a database on a server: what can be wrong there is said, and what is in
+order, too.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +53,16 @@ def said(url: URL, check: str) -> CheckResult:
 def test_what_is_in_order_is_said_to_be(url: URL) -> None:
     lines = [line for line in diagnosis(url) if line.check not in ("server", "port")]
     assert [line for line in lines if line.state != "ok"] == []
-    expected = {"python", "database", "rights", "partitions", "projections", "gaps", "recorders", "connections"}
+    expected = {
+        "python",
+        "database",
+        "rights",
+        "partitions",
+        "projections",
+        "gaps",
+        "recorders",
+        "connections",
+    }
     assert expected <= {line.check for line in lines}
     assert {"sqlite", "wal", "filesystem"}.isdisjoint(line.check for line in lines)
 
@@ -72,7 +83,11 @@ def test_a_look_changes_nothing(url: URL) -> None:
 
 @pytest.mark.parametrize(
     ("user", "state", "words"),
-    [("postgres", "warn", "is a superuser"), ("looks", "ok", "may read the log"), ("records", "ok", "not change it")],
+    [
+        ("postgres", "warn", "is a superuser"),
+        ("looks", "ok", "may read the log"),
+        ("records", "ok", "not change it"),
+    ],
 )
 def test_what_the_user_may_do_is_said(url: URL, user: str, state: str, words: str) -> None:
     line = said(url.set(username=user), "rights")
@@ -87,7 +102,10 @@ def test_who_may_change_the_log_is_warned_with_the_remedy(url: URL, postgres_dat
 
 
 def test_a_month_without_partitions_is_said(url: URL, postgres_database: URL) -> None:
-    [(month,)] = asked(postgres_database, "SELECT to_char(now() AT TIME ZONE 'UTC' + interval '1 month', '_YYYY_MM')")
+    [(month,)] = asked(
+        postgres_database,
+        "SELECT to_char(now() AT TIME ZONE 'UTC' + interval '1 month', '_YYYY_MM')",
+    )
     asked(postgres_database, f"DROP TABLE events{month}")
     line = said(url, "partitions")
     assert (line.state, "the next month" in line.message) == ("warn", True)
@@ -95,7 +113,10 @@ def test_a_month_without_partitions_is_said(url: URL, postgres_database: URL) ->
 
 def test_of_days_today_and_tomorrow_are_looked_for(url: URL, postgres_database: URL) -> None:
     assert run(postgres_database, "db", "upgrade", "--partitions", "day").code == 0
-    assert said(url, "partitions").message == "Today and tomorrow have their partitions; the default one is empty."
+    assert (
+        said(url, "partitions").message
+        == "Today and tomorrow have their partitions; the default one is empty."
+    )
     tomorrow = "SELECT to_char(now() AT TIME ZONE 'UTC' + interval '1 day', '_YYYY_MM_DD')"
     [(day,)] = asked(postgres_database, tomorrow)
     asked(postgres_database, f"DROP TABLE exchanges{day}")
@@ -103,7 +124,9 @@ def test_of_days_today_and_tomorrow_are_looked_for(url: URL, postgres_database: 
     assert (line.state, "There are no partitions for tomorrow" in line.message) == ("warn", True)
 
 
-def test_sessions_that_keep_a_month_from_its_partition_are_said(url: URL, postgres_database: URL) -> None:
+def test_sessions_that_keep_a_month_from_its_partition_are_said(
+    url: URL, postgres_database: URL
+) -> None:
     far = make_session(1, session_id="0fffffff-ffff-7000-8000-000000000000")
     with Store(postgres_database) as store, store.transaction():
         store.add_session(far)

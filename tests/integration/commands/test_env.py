@@ -49,7 +49,10 @@ def test_it_is_what_a_shell_can_evaluate() -> None:
 
 def test_it_says_what_the_recorder_needs_for_a_company() -> None:
     start = "Start `recorder serve` with --upstream "
-    assert env("openrouter").err == f"{start}openrouter, and put the key into OPENAI_API_KEY or ANTHROPIC_API_KEY.\n"
+    assert (
+        env("openrouter").err
+        == f"{start}openrouter, and put the key into OPENAI_API_KEY or ANTHROPIC_API_KEY.\n"
+    )
     assert env("azure").err == f"{start}azure=URL, and put the key into AZURE_OPENAI_API_KEY.\n"
     assert env("openai").err == ""
 
@@ -104,7 +107,9 @@ def test_it_names_the_upstream_that_a_probe_is_for(client: str) -> None:
     assert Routes().route(f"{path}/api/hello", []).upstream == "anthropic"
 
 
-@pytest.mark.parametrize("shell", [shell for shell in ("bash", "zsh", "dash") if shutil.which(shell)])
+@pytest.mark.parametrize(
+    "shell", [shell for shell in ("bash", "zsh", "dash") if shutil.which(shell)]
+)
 def test_that_of_codex_works_on_the_line_that_evaluates_it(
     shell: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -114,7 +119,9 @@ def test_that_of_codex_works_on_the_line_that_evaluates_it(
     (tmp_path / "printed").write_text(run(tmp_path / "none.db", "env", "codex").out.decode())
     line = f'eval "$(cat {tmp_path}/printed)" && codex exec "a  prompt"'
     environment = {"PATH": f"{tmp_path}:/usr/bin:/bin", "HOME": str(tmp_path)}
-    done = subprocess.run([shell, "-c", line], capture_output=True, text=True, env=environment, check=True)
+    done = subprocess.run(
+        [shell, "-c", line], capture_output=True, text=True, env=environment, check=True
+    )
     given = done.stdout.splitlines()
     assert given[-2:] == ["exec", "a  prompt"]
     assert given[:3:2] == ["-c", "-c"]

@@ -20,9 +20,23 @@ from tests.support.server import everywhere, run, serving, wait_until
 CALLS: tuple[tuple[str, dict[str, object]], ...] = (
     ("/v1/responses", {"model": "gpt-demo", "stream": True, "input": "Hi"}),
     ("/v1/responses", {"model": "gpt-demo", "input": "Hi"}),
-    ("/v1/chat/completions", {"model": "gpt-demo", "stream": True, "messages": [{"role": "user", "content": "Hi"}]}),
-    ("/v1/messages", {"model": "m", "stream": True, "max_tokens": 9, "messages": [{"role": "user", "content": "Hi"}]}),
-    ("/v1beta/models/gemini-demo:streamGenerateContent?alt=sse", {"contents": [{"parts": [{"text": "Hi"}]}]}),
+    (
+        "/v1/chat/completions",
+        {"model": "gpt-demo", "stream": True, "messages": [{"role": "user", "content": "Hi"}]},
+    ),
+    (
+        "/v1/messages",
+        {
+            "model": "m",
+            "stream": True,
+            "max_tokens": 9,
+            "messages": [{"role": "user", "content": "Hi"}],
+        },
+    ),
+    (
+        "/v1beta/models/gemini-demo:streamGenerateContent?alt=sse",
+        {"contents": [{"parts": [{"text": "Hi"}]}]},
+    ),
 )
 CODINGS = ("identity", "gzip", "br", "zstd")
 
@@ -49,22 +63,33 @@ async def _record(db: Path) -> None:
                     for path, body in CALLS:
                         await client.post(path, json=body, headers={ENCODING_HEADER: coding})
                 await _leave(client)
-            await asyncio.to_thread(wait_until, lambda: all_ended(db, len(CODINGS) * len(CALLS) + 1))
+            await asyncio.to_thread(
+                wait_until, lambda: all_ended(db, len(CODINGS) * len(CALLS) + 1)
+            )
 
 
 async def _leave(client: httpx.AsyncClient) -> None:
-    long = {"model": "demo-load", "stream": True, "input": "Hi", "metadata": {"events": "100000", "rate": "1000"}}
+    long = {
+        "model": "demo-load",
+        "stream": True,
+        "input": "Hi",
+        "metadata": {"events": "100000", "rate": "1000"},
+    }
     async with client.stream("POST", "/v1/responses", json=long) as response:
         await anext(response.aiter_raw())
 
 
 def described(entry: Entry) -> tuple[tuple[object, ...], list[tuple[object, ...]]]:
     """An exchange and its events without their ids and what hangs on them."""
-    return msgspec.structs.astuple(entry.exchange)[2:], [msgspec.structs.astuple(event)[2:-1] for event in entry.events]
+    return msgspec.structs.astuple(entry.exchange)[2:], [
+        msgspec.structs.astuple(event)[2:-1] for event in entry.events
+    ]
 
 
 @pytest.mark.long
-def test_a_session_of_any_kind_is_the_same_in_another_database(recorded: Path, tmp_path: Path) -> None:
+def test_a_session_of_any_kind_is_the_same_in_another_database(
+    recorded: Path, tmp_path: Path
+) -> None:
     exported = tmp_path / "run.jsonl"
     exported.write_bytes(run(recorded, "export", "demo").out)
     other = tmp_path / "other.db"
@@ -88,7 +113,8 @@ def test_an_import_beside_the_original_leaves_it_alone(recorded: Path, tmp_path:
 
 def test_the_lines_are_the_rows_of_the_log(recorded: Path) -> None:
     opening, *lines, closing = [
-        json.loads(line) for line in run(recorded, "export", "demo", "--exchange", "1").out.splitlines()
+        json.loads(line)
+        for line in run(recorded, "export", "demo", "--exchange", "1").out.splitlines()
     ]
     assert (opening["recorder_export"], opening["session"]["name"]) == (1, "demo")
     [first, *_] = entries(recorded)
@@ -136,7 +162,9 @@ IN_OUT = (
 @pytest.mark.long
 def test_no_five_words_and_no_id_are_in_an_anonymous_export_of_any_format(demo_db: Path) -> None:
     plain = run(demo_db, "export", "latest").out.decode()
-    secrets = set(_RUN.findall(plain)) | {each.exchange.exchange_id[-12:] for each in entries(demo_db)}
+    secrets = set(_RUN.findall(plain)) | {
+        each.exchange.exchange_id[-12:] for each in entries(demo_db)
+    }
     assert len(secrets) > 30
     for format in IN_OUT:
         exported = run(demo_db, "export", "latest", "--anonymous", "--format", format)
@@ -145,7 +173,9 @@ def test_no_five_words_and_no_id_are_in_an_anonymous_export_of_any_format(demo_d
 
 
 @pytest.mark.long
-def test_an_anonymous_export_is_whole_and_has_the_counts_of_its_session(recorded: Path, tmp_path: Path) -> None:
+def test_an_anonymous_export_is_whole_and_has_the_counts_of_its_session(
+    recorded: Path, tmp_path: Path
+) -> None:
     exported = tmp_path / "run.jsonl"
     exported.write_bytes(run(recorded, "export", "demo", "--anonymous").out)
     other = tmp_path / "other.db"
@@ -153,9 +183,12 @@ def test_an_anonymous_export_is_whole_and_has_the_counts_of_its_session(recorded
     assert run(other, "verify").code == 0
     usage = "SELECT u.*, e.status, e.ttft_ns, e.duration_ns, e.anomalies FROM usage u JOIN exchange_summary e"
     counted = f"{usage} USING (exchange_id) ORDER BY u.started_ns, u.exchange_id"
-    before, after = (json.loads(run(db, "query", counted, "--json").out) for db in (recorded, other))
+    before, after = (
+        json.loads(run(db, "query", counted, "--json").out) for db in (recorded, other)
+    )
     named = {"session_id", "exchange_id", "session_name"}
     left = [
-        [{name: each for name, each in row.items() if name not in named} for row in rows] for rows in (before, after)
+        [{name: each for name, each in row.items() if name not in named} for row in rows]
+        for rows in (before, after)
     ]
     assert left[0] == left[1]

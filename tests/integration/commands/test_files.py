@@ -50,9 +50,15 @@ def cassette(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ["export", "SUBJECT", "--format", "sse"],
     ],
 )
-def test_a_file_is_shown_as_its_import_is(cassette: Path, tmp_path: Path, command: list[str]) -> None:
-    of_import = run(cassette.parent / "imported.db", *["run" if each == "SUBJECT" else each for each in command])
-    of_file = run(tmp_path / "none.db", *[cassette if each == "SUBJECT" else each for each in command])
+def test_a_file_is_shown_as_its_import_is(
+    cassette: Path, tmp_path: Path, command: list[str]
+) -> None:
+    of_import = run(
+        cassette.parent / "imported.db", *["run" if each == "SUBJECT" else each for each in command]
+    )
+    of_file = run(
+        tmp_path / "none.db", *[cassette if each == "SUBJECT" else each for each in command]
+    )
     assert (of_file.code, of_file.err) == (0, of_import.err)
     assert _without_ids(of_file.out) == _without_ids(of_import.out)
     assert not (tmp_path / "none.db").exists()
@@ -70,7 +76,9 @@ def test_a_file_always_has_the_same_ids(cassette: Path, tmp_path: Path) -> None:
 
 
 def test_a_stored_body_of_another_tool_is_shown(tmp_path: Path) -> None:
-    told = run(tmp_path / "none.db", "show", ROOT / "tests" / "data" / "cassettes" / "claude-tap.jsonl")
+    told = run(
+        tmp_path / "none.db", "show", ROOT / "tests" / "data" / "cassettes" / "claude-tap.jsonl"
+    )
     assert (told.code, told.err) == (0, "")
     assert told.text.startswith("claude-tap · ")
 
@@ -78,21 +86,43 @@ def test_a_stored_body_of_another_tool_is_shown(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "code", "message"),
     [
-        ("missing.sse.jsonl", 3, "There is no file missing.sse.jsonl, and no session of that name."),
+        (
+            "missing.sse.jsonl",
+            3,
+            "There is no file missing.sse.jsonl, and no session of that name.",
+        ),
         (".", 2, ". is a directory: name the files in it."),
-        ("/dev/null", 2, "/dev/null is not a regular file: write what it has to stdin, and name that -."),
-        (str(ROOT / "README.md"), 1, "README.md cannot be read: it is not a stream of server-sent events, "),
-        (str(ROOT / "tests" / "data" / "cassettes" / "claude-tap.jsonl"), 3, "has no exchange 99: it has "),
+        (
+            "/dev/null",
+            2,
+            "/dev/null is not a regular file: write what it has to stdin, and name that -.",
+        ),
+        (
+            str(ROOT / "README.md"),
+            1,
+            "README.md cannot be read: it is not a stream of server-sent events, ",
+        ),
+        (
+            str(ROOT / "tests" / "data" / "cassettes" / "claude-tap.jsonl"),
+            3,
+            "has no exchange 99: it has ",
+        ),
     ],
 )
-def test_what_is_wrong_with_a_file_is_one_sentence(tmp_path: Path, name: str, code: int, message: str) -> None:
+def test_what_is_wrong_with_a_file_is_one_sentence(
+    tmp_path: Path, name: str, code: int, message: str
+) -> None:
     ran = run(tmp_path / "none.db", "show", name, "99")
     assert (ran.code, ran.out) == (code, b"")
     assert message in ran.err
 
 
-@pytest.mark.parametrize("command", [["lint", "run.1:9"], ["diff", "run.1:9", "run.1"], ["resend", "run.1:9"]])
-def test_an_exchange_that_is_missing_is_not_called_a_file(tmp_path: Path, command: list[str]) -> None:
+@pytest.mark.parametrize(
+    "command", [["lint", "run.1:9"], ["diff", "run.1:9", "run.1"], ["resend", "run.1:9"]]
+)
+def test_an_exchange_that_is_missing_is_not_called_a_file(
+    tmp_path: Path, command: list[str]
+) -> None:
     recorded = Conversations(tmp_path / "recorder.db")
     recorded.session("run.1").exchange(CALLS, QUESTION)
     ran = run(recorded.path, *command)

@@ -34,7 +34,12 @@ class Repository:
             "GIT_COMMITTER_NAME": "a",
             "GIT_COMMITTER_EMAIL": "a@x",
         }
-        self._environment = {**environment(folder), **names, "PATH": path, "GIT_CONFIG_GLOBAL": os.devnull}
+        self._environment = {
+            **environment(folder),
+            **names,
+            "PATH": path,
+            "GIT_CONFIG_GLOBAL": os.devnull,
+        }
         for line in ("git init --quiet", *SETTINGS):
             self.sh(line)
         (self._folder / ".gitattributes").write_text("".join(ATTRIBUTES))
@@ -44,13 +49,22 @@ class Repository:
         self._record(folder / "second.db", "It is rainy.")
 
     def sh(self, line: str) -> str:
-        done = subprocess.run(line, shell=True, cwd=self._folder, env=self._environment, capture_output=True, text=True)
+        done = subprocess.run(
+            line,
+            shell=True,
+            cwd=self._folder,
+            env=self._environment,
+            capture_output=True,
+            text=True,
+        )
         assert (done.returncode, done.stderr) == (0, ""), line
         return done.stdout
 
     def _record(self, db: Path, answer: str) -> None:
         recorded = Conversations(db)
-        recorded.session("weather").exchange(response(*message(answer), id="resp_1"), asking("What is the weather?"))
+        recorded.session("weather").exchange(
+            response(*message(answer), id="resp_1"), asking("What is the weather?")
+        )
         (self._folder / NAME).write_bytes(run(db, "export", "weather", "--format", "cassette").out)
 
 
@@ -61,7 +75,9 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Repository:
 
 @pytest.mark.long
 def test_git_shows_what_changed_in_the_conversation_and_no_ids(repository: Repository) -> None:
-    changed = [line for line in repository.sh("git diff").splitlines() if re.match(r"[-+](?![-+])", line)]
+    changed = [
+        line for line in repository.sh("git diff").splitlines() if re.match(r"[-+](?![-+])", line)
+    ]
     assert changed == ["-It is sunny.", "+It is rainy."]
 
 

@@ -22,7 +22,8 @@ CHUNKS = b'{"type":"message_start"}\n{"type":"message_stop"}\n'
 DOCUMENT = b'{"object":"chat.completion","choices":[]}'
 ID = "[0-9a-f-]{36}"
 APIS = ("openai-responses", "openai-chat", "anthropic", "gemini", "gemini-interactions")
-FILED_ELSEWHERE = {"openai-completions": "openai-chat"}  # legacy completions are the same dialect to us
+# legacy completions are the same dialect to us
+FILED_ELSEWHERE = {"openai-completions": "openai-chat"}
 
 
 @pytest.fixture
@@ -73,14 +74,20 @@ def test_each_file_becomes_a_session_named_like_it(db: Path, tmp_path: Path) -> 
 def test_lines_of_ollama_stay_lines(db: Path, tmp_path: Path) -> None:
     about = b'{"model":"m","created_at":"2026-01-01T00:00:00Z",'
     lines = about + b'"message":{"role":"assistant","content":"Hi"},"done":false}\n'
-    lines += about + b'"message":{"role":"assistant","content":""},"done":true,"done_reason":"stop"}\n'
+    lines += (
+        about + b'"message":{"role":"assistant","content":""},"done":true,"done_reason":"stop"}\n'
+    )
     assert run(db, "import", write(tmp_path, "a.jsonl", lines)).code == 0
     [entry] = entries(db)
     assert (entry.exchange.api, entry.body, entry.end["status"]) == ("ollama", lines, "completed")
 
 
 def test_json_says_which_session_each_file_is_in(db: Path, tmp_path: Path) -> None:
-    files = [write(tmp_path, "a.sse", STREAM), write(tmp_path, "bad.sse", b""), write(tmp_path, "b.json", DOCUMENT)]
+    files = [
+        write(tmp_path, "a.sse", STREAM),
+        write(tmp_path, "bad.sse", b""),
+        write(tmp_path, "b.json", DOCUMENT),
+    ]
     ran = run(db, "import", *files, "--json")
     ids = {row["name"]: row["session_id"] for row in json.loads(run(db, "sessions", "--json").out)}
     assert json.loads(ran.out) == [
@@ -92,11 +99,18 @@ def test_json_says_which_session_each_file_is_in(db: Path, tmp_path: Path) -> No
 
 
 def test_many_sessions_are_not_all_named(db: Path, tmp_path: Path) -> None:
-    said = run(db, "import", *(write(tmp_path, f"{n}.sse", b"data: 1\n\n") for n in range(22))).err.splitlines()
-    assert (len(said), said[-1]) == (22, "  and 2 more; `recorder sessions` lists them, --json has all.")
+    said = run(
+        db, "import", *(write(tmp_path, f"{n}.sse", b"data: 1\n\n") for n in range(22))
+    ).err.splitlines()
+    assert (len(said), said[-1]) == (
+        22,
+        "  and 2 more; `recorder sessions` lists them, --json has all.",
+    )
 
 
-def test_a_file_that_is_nearly_something_is_told_what_is_wrong_with_that(db: Path, tmp_path: Path) -> None:
+def test_a_file_that_is_nearly_something_is_told_what_is_wrong_with_that(
+    db: Path, tmp_path: Path
+) -> None:
     """And not what is wrong with the last thing that it might have been."""
     lines = write(tmp_path, "broken.jsonl", b'{"type":"message_start"}\n{"type":"message_stop"\n')
     document = write(tmp_path, "broken.json", b'{"object":"chat.completion","choices":[}\n')
@@ -123,10 +137,16 @@ interactions:
 THEIRS = [
     ("go-vcr", GO_VCR % 1),
     ("go-vcr", GO_VCR.replace(b"  ", b"    ") % 2),
-    ("nock", b'[\n  {"scope": "https://api.openai.com:443", "method": "POST", "response": "data: {}"}]'),
+    (
+        "nock",
+        b'[\n  {"scope": "https://api.openai.com:443", "method": "POST", "response": "data: {}"}]',
+    ),
     ("Betamax for Java", b"!tape\nname: x\ninteractions:\n- recorded: 2026-01-01T00:00:00.000Z\n"),
     ("WireMock", b'{"mappings": [{"request": {}}]}'),
-    ("WireMock", b'{"id": "1", "request": {"method": "POST", "urlPath": "/v1/responses"}, "response": {}}'),
+    (
+        "WireMock",
+        b'{"id": "1", "request": {"method": "POST", "urlPath": "/v1/responses"}, "response": {}}',
+    ),
     ("Hoverfly", b'{"data": {"pairs": []}, "meta": {"schemaVersion": "v5.2"}}'),
 ]
 
@@ -134,12 +154,21 @@ THEIRS = [
 def test_a_file_that_is_not_read_is_passed_over_with_its_reason(db: Path, tmp_path: Path) -> None:
     coded = "it is UTF-16 or UTF-32, and streams are UTF-8: convert it, for example with iconv."
     marked = f"\ufeff{STREAM.decode()}"
-    cases = [(f"it is a recording of {program}, which is not supported.", data, "auto") for program, data in THEIRS]
-    cases += [(coded, marked.encode(coding), "auto") for coding in ("utf-16", "utf-16-be", "utf-32")]
+    cases = [
+        (f"it is a recording of {program}, which is not supported.", data, "auto")
+        for program, data in THEIRS
+    ]
+    cases += [
+        (coded, marked.encode(coding), "auto") for coding in ("utf-16", "utf-16-be", "utf-32")
+    ]
     cases.append(("it is not a JSON document.", STREAM, "json"))
     for reason, data, form in cases:
         file = write(tmp_path, "theirs", data)
-        assert run(db, "import", "--format", form, file) == (1, b"", f"{file} is passed over: {reason}\n")
+        assert run(db, "import", "--format", form, file) == (
+            1,
+            b"",
+            f"{file} is passed over: {reason}\n",
+        )
 
 
 def test_no_session_is_called_latest(db: Path, tmp_path: Path) -> None:
@@ -149,7 +178,10 @@ def test_no_session_is_called_latest(db: Path, tmp_path: Path) -> None:
         f"{tmp_path}/latest.sse is passed over: a session called latest would never be found by that name, which means "
         "the one that was used last: name it with --session.\n",
     )
-    for arguments in (("env", "openai", "--session", "latest"), ("run", "--session", "latest", "--", "true")):
+    for arguments in (
+        ("env", "openai", "--session", "latest"),
+        ("run", "--session", "latest", "--", "true"),
+    ):
         ran = run(db, *arguments)
         assert (ran.code, ran.out) == (2, b"")
         assert "--session latest would never be found by that name" in ran.err
@@ -159,10 +191,14 @@ def test_all_files_of_one_session_are_in_it_in_order(db: Path, tmp_path: Path) -
     files = [write(tmp_path, f"{number}.sse", b"data: %d\n\n" % number) for number in range(20)]
     ran = run(db, "import", *files, "--session", "all of them")
     assert re.fullmatch(rf"20 files imported: session all of them \({ID}\), 20 events\.\n", ran.err)
-    assert run(db, "replay", "all of them", "--speed", "max").out == b"".join(b"data: %d\n\n" % n for n in range(20))
+    assert run(db, "replay", "all of them", "--speed", "max").out == b"".join(
+        b"data: %d\n\n" % n for n in range(20)
+    )
 
 
-def test_the_same_name_again_is_a_new_session_which_the_name_then_means(db: Path, tmp_path: Path) -> None:
+def test_the_same_name_again_is_a_new_session_which_the_name_then_means(
+    db: Path, tmp_path: Path
+) -> None:
     for text in (b"data: old\n\n", b"data: new\n\n"):
         run(db, "import", write(tmp_path, "a.sse", text))
         assert run(db, "export", "a", "--format", "sse").out == text
@@ -170,17 +206,24 @@ def test_the_same_name_again_is_a_new_session_which_the_name_then_means(db: Path
     assert len(json.loads(run(db, "sessions", "--json").out)) == 2
 
 
-def test_a_bad_file_is_named_and_passed_over_and_the_others_are_kept(db: Path, tmp_path: Path) -> None:
+def test_a_bad_file_is_named_and_passed_over_and_the_others_are_kept(
+    db: Path, tmp_path: Path
+) -> None:
     bad = {
         "empty.sse": (b"", "it is empty."),
         "noise.bin": (
             b"\x89PNG\r\n\0\0",
             "it is not a stream of server-sent events, no JSON, and no export of recorder.",
         ),
-        "cut.jsonl": (b'{"recorder_export":1,"session":{}}\n', "line 1 is not as `recorder export` wrote it: "),
+        "cut.jsonl": (
+            b'{"recorder_export":1,"session":{}}\n',
+            "line 1 is not as `recorder export` wrote it: ",
+        ),
     }
     files = [write(tmp_path, name, data) for name, (data, _) in bad.items()]
-    ran = run(db, "import", *files, tmp_path / "none", tmp_path, write(tmp_path, "good.sse", STREAM))
+    ran = run(
+        db, "import", *files, tmp_path / "none", tmp_path, write(tmp_path, "good.sse", STREAM)
+    )
     assert (ran.code, ran.out) == (1, b"")
     said = ran.err.splitlines()
     for path, line, (_, reason) in zip(files, said, bad.values(), strict=False):
@@ -200,7 +243,11 @@ def test_what_is_wrong_with_all_files_is_the_exit_code(db: Path, tmp_path: Path)
     assert run(db, "import", tmp_path).code == 2
     assert run(db, "import", tmp_path / "none", write(tmp_path, "empty.sse", b"")).code == 1
     good = write(tmp_path, "good.sse", STREAM)
-    assert run(db, "import", good, "--request", tmp_path / "none") == (3, b"", f"Error: {missing}\n")
+    assert run(db, "import", good, "--request", tmp_path / "none") == (
+        3,
+        b"",
+        f"Error: {missing}\n",
+    )
 
 
 def test_a_file_larger_than_any_stream_is_passed_over(db: Path, tmp_path: Path) -> None:
@@ -282,12 +329,17 @@ def small_journal(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("small_journal")
 def test_more_than_the_journal_may_hold_is_whole_in_the_log(db: Path, tmp_path: Path) -> None:
     text = b"".join(b"data: %d %b\n\n" % (number, b"x" * 10_000) for number in range(40))
-    assert run(db, "import", *(write(tmp_path, f"{number}.sse", text) for number in range(8))).code == 0
+    assert (
+        run(db, "import", *(write(tmp_path, f"{number}.sse", text) for number in range(8))).code
+        == 0
+    )
     assert [(entry.body, entry.end["lossless"]) for entry in entries(db)] == [(text, True)] * 8
 
 
 @pytest.mark.usefixtures("small_journal")
-def test_a_stream_that_the_journal_has_no_room_for_is_refused_and_has_no_gap(db: Path, tmp_path: Path) -> None:
+def test_a_stream_that_the_journal_has_no_room_for_is_refused_and_has_no_gap(
+    db: Path, tmp_path: Path
+) -> None:
     ran = run(db, "import", write(tmp_path, "long.sse", b"data: %b\n\n" % (b"x" * 10_000) * 500))
     assert (ran.code, "There is no room for the journal in" in ran.err) == (1, True)
     [entry] = entries(db)

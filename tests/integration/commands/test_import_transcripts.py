@@ -35,13 +35,17 @@ def db(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def history(tmp_path: Path) -> Path:
-    """Return a directory as Claude Code fills it: a session, its sub-agent, and files that are not transcripts."""
+    """Return a directory as Claude Code fills it: a session, its sub-agent, and files that are not
+    transcripts.
+    """
     projects = tmp_path / "projects"
     written(projects / "-work" / f"{SESSION}.jsonl", counting().lines)
     side = ClaudeLines(agent="a30e7645c46b33eaa")
     side.said("Say hello.")
     side.answered("msg_3", told("Hello."), tokens=7)
-    written(projects / "-work" / SESSION / "subagents" / "agent-a30e7645c46b33eaa.jsonl", side.lines)
+    written(
+        projects / "-work" / SESSION / "subagents" / "agent-a30e7645c46b33eaa.jsonl", side.lines
+    )
     (projects / "-work" / "notes.json").write_text('{"a": 1}')
     return projects
 
@@ -68,11 +72,20 @@ def test_a_directory_becomes_sessions_with_their_sub_agents(db: Path, history: P
 def test_a_call_has_its_result_and_how_long_that_took(db: Path, history: Path) -> None:
     run(db, "import", history)
     [call] = asked(db, "SELECT name, arguments, output, latency_ns FROM tool_calls")
-    assert call == {"name": "Bash", "arguments": '{"command":"echo 42"}', "output": "42", "latency_ns": 1_000_000_000}
+    assert call == {
+        "name": "Bash",
+        "arguments": '{"command":"echo 42"}',
+        "output": "42",
+        "latency_ns": 1_000_000_000,
+    }
 
 
-@pytest.mark.parametrize("lines", [counted_by_codex().lines, counted_by_gemini()], ids=["codex", "gemini-cli"])
-def test_calls_of_other_agents_have_their_results_too(db: Path, tmp_path: Path, lines: list[dict[str, Any]]) -> None:
+@pytest.mark.parametrize(
+    "lines", [counted_by_codex().lines, counted_by_gemini()], ids=["codex", "gemini-cli"]
+)
+def test_calls_of_other_agents_have_their_results_too(
+    db: Path, tmp_path: Path, lines: list[dict[str, Any]]
+) -> None:
     written(tmp_path / "home" / "chats" / "run.jsonl", lines)
     run(db, "import", tmp_path / "home")
     [call] = asked(db, "SELECT arguments_json, output FROM tool_calls")
@@ -91,13 +104,18 @@ def test_a_database_of_opencode_has_several_sessions(db: Path, tmp_path: Path) -
     assert ran.err == "4 responses of transcripts had been recorded or imported before.\n"
 
 
-def test_a_rollout_that_codex_has_compressed_is_found_and_counts_once(db: Path, tmp_path: Path) -> None:
+def test_a_rollout_that_codex_has_compressed_is_found_and_counts_once(
+    db: Path, tmp_path: Path
+) -> None:
     plain = written(tmp_path / "sessions" / "rollout-1.jsonl", counted_by_codex().lines)
     packed = plain.with_suffix(".jsonl.zst")
     packed.write_bytes(zstd.compress(plain.read_bytes()))
     (tmp_path / "sessions" / "cut.jsonl.zst").write_bytes(packed.read_bytes()[:-9])
     ran = run(db, "import", tmp_path / "sessions")
-    assert (ran.code, "cut.jsonl.zst cannot be read: its compression is damaged." in ran.err) == (1, True)
+    assert (ran.code, "cut.jsonl.zst cannot be read: its compression is damaged." in ran.err) == (
+        1,
+        True,
+    )
     assert asked(db, COUNTS) == [{"exchanges": 2, "input": 300, "output": 14}]
 
 
@@ -124,14 +142,18 @@ def test_nothing_comes_twice_and_a_session_grows(database: URL, history: Path) -
 def test_what_was_recorded_is_not_derived_again(database: URL, history: Path) -> None:
     recorded_ns = nanoseconds(counting().lines[1]["timestamp"])
     with written_rows(database) as connection:
-        exchange = make_exchange(make_session(), exchange_id=make_id(1, recorded_ns), started_ns=recorded_ns)
+        exchange = make_exchange(
+            make_session(), exchange_id=make_id(1, recorded_ns), started_ns=recorded_ns
+        )
         put(connection, make_session(), exchange, row(ExchangeRow, exchange, response_id="msg_1"))
     ran = run(database, "import", history)
     assert "1 response of transcripts had been recorded or imported before." in ran.err
-    assert asked(database, "SELECT response_id FROM exchange_summary WHERE session_name = 'run-1'") == [
-        {"response_id": "msg_1"}
-    ]
-    [count] = asked(database, f"SELECT count(*) AS n FROM exchange_summary WHERE session_name = '{SESSION}'")
+    assert asked(
+        database, "SELECT response_id FROM exchange_summary WHERE session_name = 'run-1'"
+    ) == [{"response_id": "msg_1"}]
+    [count] = asked(
+        database, f"SELECT count(*) AS n FROM exchange_summary WHERE session_name = '{SESSION}'"
+    )
     assert count == {"n": 2}
 
 
@@ -155,10 +177,14 @@ def test_an_answer_in_the_making_waits_for_the_next_import(db: Path, tmp_path: P
     lines.answered("msg_1", told("Hello."), stop=None)
     written(path, lines.lines)
     run(db, "import", path)
-    assert asked(db, "SELECT messages, tool_calls FROM exchange_summary") == [{"messages": 1, "tool_calls": 1}]
+    assert asked(db, "SELECT messages, tool_calls FROM exchange_summary") == [
+        {"messages": 1, "tool_calls": 1}
+    ]
 
 
-def test_a_line_that_cannot_be_read_is_named_and_the_rest_is_imported(db: Path, history: Path) -> None:
+def test_a_line_that_cannot_be_read_is_named_and_the_rest_is_imported(
+    db: Path, history: Path
+) -> None:
     path = history / "-work" / f"{SESSION}.jsonl"
     first, rest = path.read_bytes().split(b"\n", 1)
     path.write_bytes(b"%b\n{broken\n%b" % (first, rest))
@@ -169,7 +195,11 @@ def test_a_line_that_cannot_be_read_is_named_and_the_rest_is_imported(db: Path, 
 
 
 def test_a_directory_without_transcripts_is_named(db: Path, tmp_path: Path) -> None:
-    assert run(db, "import", tmp_path) == (2, b"", f"{tmp_path} is a directory: name the files in it.\n")
+    assert run(db, "import", tmp_path) == (
+        2,
+        b"",
+        f"{tmp_path} is a directory: name the files in it.\n",
+    )
 
 
 def test_what_is_derived_is_neither_judged_nor_played(db: Path, history: Path) -> None:

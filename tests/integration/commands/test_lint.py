@@ -170,7 +170,9 @@ def test_what_makes_no_sense_ends_with_2(arguments: Sequence[str], says: str) ->
 def test_the_rules_are_listed() -> None:
     assert len(lint("--list").stdout.splitlines()) == len(RULES) + 1
     of_codex = [rule.id for rule in RULES if "codex" in rule.profiles]
-    assert [line.split()[0] for line in lint("--list", "--profile", "codex").stdout.splitlines()[1:]] == of_codex
+    assert [
+        line.split()[0] for line in lint("--list", "--profile", "codex").stdout.splitlines()[1:]
+    ] == of_codex
 
 
 def test_the_rules_are_data() -> None:
@@ -184,7 +186,9 @@ def test_the_rules_are_data() -> None:
 
 def report(*places: Hit, count: int | None = None) -> list[str]:
     recording = recording_of(*recorded(GOOD))
-    finding = Finding("RS000", "error", "Wrong.", "Breaks.", "S", count or len(places), list(places))
+    finding = Finding(
+        "RS000", "error", "Wrong.", "Breaks.", "S", count or len(places), list(places)
+    )
     found = judged("run", recording, None)._replace(findings=[finding])
     return [line.strip() for line in lines(found)][2:-2]
 
@@ -194,8 +198,16 @@ def test_places_where_the_same_stands_are_named_together() -> None:
 
 
 def test_what_is_not_shown_is_counted() -> None:
-    assert report(*(Hit(pos, "a") for pos in range(9)), count=150) == ["event 0, 1, 2, 3, 4: a", "and 145 more"]
-    assert report(*(Hit(pos, str(pos)) for pos in range(4))) == ["event 0: 0", "event 1: 1", "event 2: 2", "and 1 more"]
+    assert report(*(Hit(pos, "a") for pos in range(9)), count=150) == [
+        "event 0, 1, 2, 3, 4: a",
+        "and 145 more",
+    ]
+    assert report(*(Hit(pos, str(pos)) for pos in range(4))) == [
+        "event 0: 0",
+        "event 1: 1",
+        "event 2: 2",
+        "and 1 more",
+    ]
 
 
 def test_a_place_may_be_the_whole_exchange() -> None:
@@ -220,12 +232,19 @@ def test_the_summary_counts_findings_by_severity() -> None:
 
 def test_every_rule_is_on_the_page() -> None:
     text = page()
-    assert [rule.id for rule in RULES if f"## {rule.id}\n\n**{rule.meaning}** ({rule.severity};" not in text] == []
+    assert [
+        rule.id
+        for rule in RULES
+        if f"## {rule.id}\n\n**{rule.meaning}** ({rule.severity};" not in text
+    ] == []
 
 
 def test_the_limits_on_the_page_are_those_of_the_program() -> None:
     text = (ROOT / "docs" / "lint.md").read_text()
-    silences = f"(from {PROXY_SILENCE_NS // 10**9} s on)", f"(from {CODEX_SILENCE_NS // 10**9} s on)"
+    silences = (
+        f"(from {PROXY_SILENCE_NS // 10**9} s on)",
+        f"(from {CODEX_SILENCE_NS // 10**9} s on)",
+    )
     assert [each for each in (*silences, f"the first {PLACES_LIMIT}:") if each not in text] == []
 
 
@@ -233,7 +252,9 @@ def test_the_limits_on_the_page_are_those_of_the_program() -> None:
 
 
 def contents(reply: Reply) -> RecordedSession:
-    return RecordedSession(Session("s", 1, "run", "test", "{}", "live"), [recording_of(*recorded(reply))])
+    return RecordedSession(
+        Session("s", 1, "run", "test", "{}", "live"), [recording_of(*recorded(reply))]
+    )
 
 
 def test_a_good_recording_passes(file: Path) -> None:
@@ -263,7 +284,9 @@ def test_a_rule_that_there_is_not_cannot_be_left_out() -> None:
         assert_lints(contents(GOOD), ignore="RS021")
 
 
-def test_what_is_not_a_recording_is_refused(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_not_a_recording_is_refused(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("RECORDER_DB", str(Conversations(tmp_path / "recorder.db").path))
     unknown: Any = "responses"
     nothing: Any = 7

@@ -45,7 +45,8 @@ def test_a_journal_of_which_all_is_ingested_has_no_lag(exchanges: Exchanges) -> 
 def test_the_lag_is_the_age_of_the_oldest_record_that_waits(exchanges: Exchanges) -> None:
     tape, now_ns = exchanges.journal.exchange(), time.monotonic_ns()
     lock = exchanges.journal.directory / WRITER_LOCK
-    os.utime(lock, (time.time() - 1_000, time.time() - 1_000))  # a recorder that has run for a while
+    # a recorder that has run for a while
+    os.utime(lock, (time.time() - 1_000, time.time() - 1_000))
     for age_s in (500, 400, 1):
         tape.write(Mark.CHUNK, now_ns - age_s * 10**9, b"x")
     assert 500 <= (waiting(exchanges.journal.directory).since_s or 0) < 600
@@ -53,7 +54,9 @@ def test_the_lag_is_the_age_of_the_oldest_record_that_waits(exchanges: Exchanges
     assert 400 <= (waiting(exchanges.journal.directory).since_s or 0) < 500
 
 
-def test_a_record_that_says_it_is_older_than_its_journal_is_of_an_import(exchanges: Exchanges) -> None:
+def test_a_record_that_says_it_is_older_than_its_journal_is_of_an_import(
+    exchanges: Exchanges,
+) -> None:
     exchanges.journal.exchange().write(Mark.CHUNK, 1, b"x")
     assert (waiting(exchanges.journal.directory).since_s or 0) < 60
 
@@ -79,13 +82,17 @@ class Exchanges:
         self.store = Store(database or empty(self.path))
         self.journal = Journal(folder / "journal", "recorder", limit_bytes=limit_bytes)
         self.meter = Meter(self.store.url)
-        beside: Any = SimpleNamespace(name="ingester", goal="the log", pid=1, restarts=0, refusals=0, last_end=None)
+        beside: Any = SimpleNamespace(
+            name="ingester", goal="the log", pid=1, restarts=0, refusals=0, last_end=None
+        )
         self._tapes = self.meter.attach(self.journal, beside)
         self._ingester: Ingester | None = None
 
     def pass_one(self, number: int, *chunks: bytes, ends: bool = True) -> None:
         tape = self._tapes.exchange()
-        exchange_id, session_id = (f"0190b2c1-0000-7000-8000-{number * 2 + each:012d}" for each in (0, 1))
+        exchange_id, session_id = (
+            f"0190b2c1-0000-7000-8000-{number * 2 + each:012d}" for each in (0, 1)
+        )
         head = RequestHead(exchange_id, session_id, 10**18, "POST", "/v1/responses", "openai", [])
         for mark, payload in (
             (Mark.REQUEST, msgspec.json.encode(head)),
@@ -98,7 +105,9 @@ class Exchanges:
             tape.end(number, msgspec.json.encode(ExchangeEnd("eof")))
 
     def ingest(self) -> None:
-        self._ingester = self._ingester or Ingester(self.store, self.journal.directory, lambda _: False)
+        self._ingester = self._ingester or Ingester(
+            self.store, self.journal.directory, lambda _: False
+        )
         self._ingester.drain()
 
     async def health(self) -> HealthSnapshot:
@@ -135,14 +144,20 @@ def test_a_chunk_goes_to_the_journal_itself(exchanges: Exchanges) -> None:
     assert tape.write == inner.write
 
 
-async def test_chunks_and_bytes_are_those_of_the_log_counted_once(tmp_path: Path, database: URL) -> None:
+async def test_chunks_and_bytes_are_those_of_the_log_counted_once(
+    tmp_path: Path, database: URL
+) -> None:
     exchanges = Exchanges(tmp_path, database=database)
     exchanges.pass_one(1, b"data: 1\n\n", b"data: 2\n\n")
     before = await exchanges.health()
     exchanges.ingest()
     after = [await exchanges.health() for _ in range(2)]
     exchanges.close()
-    assert (before.exchanges, before.chunks, before.lag_bytes > 0) == ({("openai", "eof"): 1}, 0, True)
+    assert (before.exchanges, before.chunks, before.lag_bytes > 0) == (
+        {("openai", "eof"): 1},
+        0,
+        True,
+    )
     assert [(each.chunks, each.size_bytes, each.gap_chunks) for each in after] == [(2, 18, 0)] * 2
     assert (after[-1].lag_s, after[-1].lag_bytes, after[-1].database_error) == (0, 0, None)
     assert (after[-1].database_bytes or 0) > 0

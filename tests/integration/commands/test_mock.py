@@ -29,7 +29,14 @@ def failing(db: Path, *words: object) -> Ran:
 
 
 def test_wrong_use_is_refused(db: Path, tmp_path: Path) -> None:
-    forward = ("--otherwise", "forward", "--port", "9999", "--upstream", "openai=http://127.0.0.1:9999")
+    forward = (
+        "--otherwise",
+        "forward",
+        "--port",
+        "9999",
+        "--upstream",
+        "openai=http://127.0.0.1:9999",
+    )
     for arguments, code, words in (
         (["nosuch"], 3, "no session 'nosuch'"),
         ([__file__], 2, "test_mock.py is a file: name it with --cassette."),
@@ -45,8 +52,12 @@ def test_wrong_use_is_refused(db: Path, tmp_path: Path) -> None:
     assert failing(tmp_path / "none.db").code == 3
 
 
-@pytest.mark.parametrize("content", ["", "mine\n", "http://example.com/\n", "http://127.0.0.1:1\nmore\n", "link"])
-def test_a_file_that_no_recorder_wrote_is_no_ready_file(db: Path, tmp_path: Path, content: str) -> None:
+@pytest.mark.parametrize(
+    "content", ["", "mine\n", "http://example.com/\n", "http://127.0.0.1:1\nmore\n", "link"]
+)
+def test_a_file_that_no_recorder_wrote_is_no_ready_file(
+    db: Path, tmp_path: Path, content: str
+) -> None:
     ready = tmp_path / "mine"
     if content == "link":
         (tmp_path / "other").write_text("http://127.0.0.1:65535\n")

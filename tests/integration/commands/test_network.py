@@ -1,4 +1,6 @@
-"""The settings of the network: one way to give them, in all commands that have them, and what doctor says of them."""
+"""The settings of the network: one way to give them, in all commands that have them, and what
+doctor says of them.
+"""
 
 from __future__ import annotations
 
@@ -67,7 +69,9 @@ def test_no_variable_of_a_proxy_counts_unless_it_is_asked_for() -> None:
 
 def test_exceptions_are_added_to_those_of_the_environment() -> None:
     environment = {"ALL_PROXY": "http://a:1", "no_proxy": "one.test", "NO_PROXY": "not.test"}
-    network = chosen(environment, upstream_proxy="env", no_proxy=("two.test,three.test", "four.test"))
+    network = chosen(
+        environment, upstream_proxy="env", no_proxy=("two.test,three.test", "four.test")
+    )
     hosts = [f"{name}.test" for name in ("one", "two", "three", "four", "not")]
     assert [way(network, host) for host in hosts] == [None, None, None, None, "a:1"]
 
@@ -77,7 +81,10 @@ def test_exceptions_are_added_to_those_of_the_environment() -> None:
     [
         ({"no_proxy": ("x",)}, "no-proxy makes exceptions from upstream-proxy"),
         ({"client_key": Path("x")}, "client-key belongs to a certificate"),
-        ({"upstream_proxy": "http://a:1", "no_proxy": ("10.0.0.0/99",)}, "no-proxy: '10.0.0.0/99' is not a block"),
+        (
+            {"upstream_proxy": "http://a:1", "no_proxy": ("10.0.0.0/99",)},
+            "no-proxy: '10.0.0.0/99' is not a block",
+        ),
     ],
 )
 def test_settings_that_make_no_sense_are_said(given: dict[str, Any], sentence: str) -> None:
@@ -85,7 +92,9 @@ def test_settings_that_make_no_sense_are_said(given: dict[str, Any], sentence: s
         chosen({}, **given)
 
 
-def test_who_types_a_setting_is_told_where_it_belongs_and_no_password_is_shown(tmp_path: Path) -> None:
+def test_who_types_a_setting_is_told_where_it_belongs_and_no_password_is_shown(
+    tmp_path: Path,
+) -> None:
     for verb in CONNECTING:
         ran = run(tmp_path / "x.db", verb, "--upstream-proxy", f"http://me:{PASSWORD}@proxy:1")
         assert (ran.code, ran.err) == (
@@ -99,10 +108,15 @@ def test_who_types_a_setting_is_told_where_it_belongs_and_no_password_is_shown(t
 def test_a_wrong_proxy_is_a_wrong_use_and_its_password_is_not_shown(
     verb: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(f"RECORDER_{verb.split()[0].upper()}_UPSTREAM_PROXY", f"socks5://me:{PASSWORD}@proxy:1")
+    monkeypatch.setenv(
+        f"RECORDER_{verb.split()[0].upper()}_UPSTREAM_PROXY", f"socks5://me:{PASSWORD}@proxy:1"
+    )
     ran = run(tmp_path / "x.db", *verb.split())
     assert (ran.code, ran.out) == (2, b"")
-    assert ran.err == "Error: upstream-proxy is a proxy with HTTP, http://HOST:PORT: SOCKS is not supported.\n"
+    assert (
+        ran.err
+        == "Error: upstream-proxy is a proxy with HTTP, http://HOST:PORT: SOCKS is not supported.\n"
+    )
 
 
 @pytest.mark.parametrize("verb", ["serve", "run -- true"])
@@ -111,7 +125,10 @@ def test_a_file_that_cannot_be_used_ends_a_command_at_its_start(
 ) -> None:
     monkeypatch.setenv(f"RECORDER_{verb.split()[0].upper()}_CA_FILE", "/nowhere/ca.pem")
     ran = run(tmp_path / "x.db", *verb.split())
-    assert (ran.code, ran.err) == (2, "Error: /nowhere/ca.pem cannot be read: No such file or directory.\n")
+    assert (ran.code, ran.err) == (
+        2,
+        "Error: /nowhere/ca.pem cannot be read: No such file or directory.\n",
+    )
     assert not (tmp_path / "x.db").exists()
 
 
@@ -122,7 +139,9 @@ def lines() -> list[CheckResult]:
 def test_doctor_says_how_upstreams_are_reached_without_the_password(
     here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    settings(here / "config").write_text(f'[serve]\nupstream-proxy = "http://me:{PASSWORD}@proxy:3128"\n')
+    settings(here / "config").write_text(
+        f'[serve]\nupstream-proxy = "http://me:{PASSWORD}@proxy:3128"\n'
+    )
     monkeypatch.setenv("RECORDER_RUN_UPSTREAM_PROXY", "env")
     monkeypatch.setenv("HTTPS_PROXY", f"http://me:{PASSWORD}@other:3128")
     assert [line.message.split(": upstreams are reached ") for line in lines()] == [

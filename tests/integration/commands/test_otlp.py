@@ -43,7 +43,10 @@ def test_a_push_says_what_it_sent_in_one_line(path: Path, receiver: Receiver) ->
     sent = "1 span and 4 points of metrics, of 1 exchange in 1 session"
     assert (ran.code, ran.out) == (0, b"")
     assert ran.err == f"{sent}, sent to {receiver.url} ({size:,} bytes).\n"
-    assert run(path, "export", "--to", receiver.url).err == f"Nothing new to be sent to {receiver.url}.\n"
+    assert (
+        run(path, "export", "--to", receiver.url).err
+        == f"Nothing new to be sent to {receiver.url}.\n"
+    )
 
 
 def test_json_is_a_row(path: Path, receiver: Receiver) -> None:
@@ -63,7 +66,14 @@ def test_json_is_a_row(path: Path, receiver: Receiver) -> None:
 def test_headers_are_sent_and_never_shown(path: Path, receiver: Receiver) -> None:
     receiver.plan(Answer(401, json.dumps({"message": f"{SECRET} is unknown"}).encode()))
     ran = run(
-        path, "export", "--to", receiver.url, "--header", f"x-key={SECRET}", "--header", f"Authorization=B {SECRET}"
+        path,
+        "export",
+        "--to",
+        receiver.url,
+        "--header",
+        f"x-key={SECRET}",
+        "--header",
+        f"Authorization=B {SECRET}",
     )
     assert (ran.code, SECRET in ran.err) == (1, False)
     assert receiver.requests[0].headers["x-key"] == SECRET
@@ -91,7 +101,12 @@ def test_a_password_in_the_url_is_sent_and_never_shown(path: Path, receiver: Rec
     ],
 )
 def test_the_environment_names_a_collector_and_the_headers_for_it(
-    path: Path, receiver: Receiver, monkeypatch: pytest.MonkeyPatch, url: str | None, endpoint: str | None, header: str
+    path: Path,
+    receiver: Receiver,
+    monkeypatch: pytest.MonkeyPatch,
+    url: str | None,
+    endpoint: str | None,
+    header: str,
 ) -> None:
     """A key of one collector is not sent to another."""
     if endpoint is not None:
@@ -108,21 +123,33 @@ def test_a_setting_may_name_the_headers(path: Path, receiver: Receiver, tmp_path
     settings.parent.mkdir()
     settings.write_text('[export]\nheader = ["x-key=of a file"]\nmetrics = false\n')
     assert run(path, "export", "--to", receiver.url).code == 0
-    assert [(request.path, request.headers["x-key"]) for request in receiver.requests] == [("/v1/traces", "of a file")]
+    assert [(request.path, request.headers["x-key"]) for request in receiver.requests] == [
+        ("/v1/traces", "of a file")
+    ]
 
 
 @pytest.mark.parametrize(
     ("options", "code", "sentence"),
     [
-        ([], 2, "Give the URL of a collector, such as http://127.0.0.1:4318, or set OTEL_EXPORTER_OTLP_ENDPOINT."),
-        (["localhost:4318"], 2, "That is not the URL of a collector: give one such as http://127.0.0.1:4318."),
+        (
+            [],
+            2,
+            "Give the URL of a collector, such as http://127.0.0.1:4318, or set OTEL_EXPORTER_OTLP_ENDPOINT.",
+        ),
+        (
+            ["localhost:4318"],
+            2,
+            "That is not the URL of a collector: give one such as http://127.0.0.1:4318.",
+        ),
         (["http://a", "--header", SECRET], 2, "A header is NAME=VALUE"),
         (["http://a", "--convention", "0.1"], 2, "0.1"),
         (["http://a", "--follow", "--json"], 2, "--follow does not end"),
         (["http://a", "--since", "soon"], 2, "'soon' is not a time"),
     ],
 )
-def test_a_call_that_is_not_valid_is_one_sentence(path: Path, options: list[str], code: int, sentence: str) -> None:
+def test_a_call_that_is_not_valid_is_one_sentence(
+    path: Path, options: list[str], code: int, sentence: str
+) -> None:
     ran = run(path, "export", "--to", *options)
     assert (ran.code, sentence in ran.err) == (code, True), ran.err
     assert SECRET not in ran.err

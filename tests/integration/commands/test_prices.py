@@ -1,4 +1,6 @@
-"""`recorder prices`, with and without the package, in every database, and beside what moves and deletes sessions."""
+"""`recorder prices`, with and without the package, in every database, and beside what moves and
+deletes sessions.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +59,10 @@ def test_without_the_package_own_prices_count(tmp_path: Path, file: Path) -> Non
     log = tmp_path / "log.db"
     recorded(log)
     ran = run(log, "prices", "update", "--file", file)
-    assert (ran.code, ran.err.splitlines()[:2]) == (0, ["Prices of prices.toml for openai.", "2 rows added, 0 ended."])
+    assert (ran.code, ran.err.splitlines()[:2]) == (
+        0,
+        ["Prices of prices.toml for openai.", "2 rows added, 0 ended."],
+    )
     [total] = json.loads(run(log, "usage", "--cost", "--json").out)
     assert (total["cost_usd"], total["priced"]) == ("0.012205", 2)
 
@@ -91,11 +96,17 @@ def test_a_model_that_is_recorded_after_an_update_is_asked_for_with_its_cost(dat
     made = Conversations(database)
     made.session("one").exchange(GPT, asking("Hello?"))
     command = ("usage", "--cost", "--by", "model", "--json")
-    assert [row["cost_usd"] for row in json.loads(run(database, *command).out)] == [None], "nobody wants prices yet"
+    assert [row["cost_usd"] for row in json.loads(run(database, *command).out)] == [None], (
+        "nobody wants prices yet"
+    )
     assert run(database, "prices", "update").code == 0
     [first] = asked(database, "SELECT cost_picousd, price_model FROM costs")
-    made.session("two", 10).exchange(response(*message("Hi."), model="gpt-5-mini"), asking("Hello?"))
-    made.session("three", 20).exchange(response(*message("Hi."), model="nobody's"), asking("Hello?"))
+    made.session("two", 10).exchange(
+        response(*message("Hi."), model="gpt-5-mini"), asking("Hello?")
+    )
+    made.session("three", 20).exchange(
+        response(*message("Hi."), model="nobody's"), asking("Hello?")
+    )
     ran = run(database, *command)
     assert {row["model"]: row["cost_usd"] is None for row in json.loads(ran.out)} == {
         "gpt-5": False,
@@ -107,7 +118,9 @@ def test_a_model_that_is_recorded_after_an_update_is_asked_for_with_its_cost(dat
     assert run(database, *command).out == ran.out
     assert asked(database, ALL) == there
     assert first in asked(database, "SELECT cost_picousd, price_model FROM costs")
-    assert '"gpt-5.1"' in run(database, "prices", "list", "--model", "gpt-5.1", "--json").out.decode()
+    assert (
+        '"gpt-5.1"' in run(database, "prices", "list", "--model", "gpt-5.1", "--json").out.decode()
+    )
 
 
 @pytest.mark.usefixtures("_is_missing")
@@ -128,12 +141,16 @@ def test_two_updates_at_a_time_add_the_rows_once(database: URL, file: Path) -> N
 
     with ThreadPoolExecutor(2) as pool:
         list(pool.map(update_once, range(2)))
-    twice = "SELECT count(*) - count(DISTINCT model || unit) FROM prices WHERE source = 'prices.toml'"
+    twice = (
+        "SELECT count(*) - count(DISTINCT model || unit) FROM prices WHERE source = 'prices.toml'"
+    )
     assert asked(database, twice) == [(0,)]
 
 
 @pytest.mark.usefixtures("_is_missing")
-def test_a_writer_of_a_server_updates_prices_and_a_reader_reads_them(postgres_database: URL, file: Path) -> None:
+def test_a_writer_of_a_server_updates_prices_and_a_reader_reads_them(
+    postgres_database: URL, file: Path
+) -> None:
     recorded(postgres_database)
     with Store(postgres_database) as store:
         store.grant(GRANTS)

@@ -80,14 +80,18 @@ def as_given(path: URL | Path) -> str:
 
 
 def names(path: URL) -> list[str]:
-    return [name for (name,) in superuser.asked(path, "SELECT name FROM sessions ORDER BY created_ns")]
+    return [
+        name for (name,) in superuser.asked(path, "SELECT name FROM sessions ORDER BY created_ns")
+    ]
 
 
 def remaining(*of: str) -> list[str]:
     return [canary(name) for name in of]
 
 
-def test_a_session_goes_with_all_that_a_killed_recorder_left_of_it(path: URL, tmp_path: Path) -> None:
+def test_a_session_goes_with_all_that_a_killed_recorder_left_of_it(
+    path: URL, tmp_path: Path
+) -> None:
     assert files_with(tmp_path, "b")
     ran = run(path, canary("b"), "--yes", "--reason", "it was a test")
     assert (ran.exit_code, ran.stdout) == (0, "")
@@ -139,9 +143,16 @@ UNASKED, UNSAID = "give --yes, or --dry-run", "sessions by name, or by --older-t
 
 @pytest.mark.parametrize(
     ("words", "said"),
-    [("latest", UNASKED), ("latest --json", UNASKED), ("--yes", UNSAID), ("latest --keep 1G --yes", UNSAID)],
+    [
+        ("latest", UNASKED),
+        ("latest --json", UNASKED),
+        ("--yes", UNSAID),
+        ("latest --keep 1G --yes", UNSAID),
+    ],
 )
-def test_nothing_goes_unasked_or_by_name_and_condition_at_once(file: URL, words: str, said: str) -> None:
+def test_nothing_goes_unasked_or_by_name_and_condition_at_once(
+    file: URL, words: str, said: str
+) -> None:
     ran = run(file, *words.split())
     assert isinstance(ran.exception, UsageError)
     assert said in str(ran.exception)
@@ -168,7 +179,9 @@ def test_what_is_not_there_is_said(file: URL, tmp_path: Path) -> None:
     assert not (tmp_path / "none.db").exists()
 
 
-def test_what_is_being_recorded_is_refused_by_name_and_spared_by_age(path: URL, journal: Journal) -> None:
+def test_what_is_being_recorded_is_refused_by_name_and_spared_by_age(
+    path: URL, journal: Journal
+) -> None:
     stream = asked(journal, "d")
     age(journal)
     with Store(path) as store:
@@ -176,7 +189,9 @@ def test_what_is_being_recorded_is_refused_by_name_and_spared_by_age(path: URL, 
         ingester.drain()
         ran = run(path, canary("a"), canary("d"), "--yes")
         assert isinstance(ran.exception, RecorderError)
-        assert str(ran.exception) == (f"Session {canary('d')} is being recorded: purge it when its streams have ended.")
+        assert str(ran.exception) == (
+            f"Session {canary('d')} is being recorded: purge it when its streams have ended."
+        )
         assert len(names(path)) == 4
         ran = run(path, "--older-than", "0s", "--yes")
         assert "1 session of these is being recorded, and not purged." in ran.stderr
@@ -185,7 +200,9 @@ def test_what_is_being_recorded_is_refused_by_name_and_spared_by_age(path: URL, 
         ingester.drain()
 
 
-def test_of_a_recorder_that_runs_the_journal_is_emptied_of_it(path: URL, journal: Journal, tmp_path: Path) -> None:
+def test_of_a_recorder_that_runs_the_journal_is_emptied_of_it(
+    path: URL, journal: Journal, tmp_path: Path
+) -> None:
     record(journal, "d")
     with Store(path) as store:
         ingest(store, journal)
@@ -214,7 +231,9 @@ def test_what_a_stream_keeps_in_the_journal_is_said_and_goes_with_another_purge(
         assert files_with(tmp_path, "d") == []
 
 
-def test_a_journal_that_cannot_be_read_is_named_and_the_rest_is_done(path: URL, journal: Journal) -> None:
+def test_a_journal_that_cannot_be_read_is_named_and_the_rest_is_done(
+    path: URL, journal: Journal
+) -> None:
     record(journal, "d")
     with Store(path) as store:
         ingest(store, journal)
@@ -241,7 +260,10 @@ def test_what_a_recorder_elsewhere_records_is_left_alone_and_its_journal_is_name
         ingester.drain()
         ran = run(postgres_database, canary("d"), "--yes")
         assert (ran.exit_code, names(postgres_database)) == (0, [])
-        assert "What a journal on other machines may still hold of it, their recorders delete." in ran.stderr
+        assert (
+            "What a journal on other machines may still hold of it, their recorders delete."
+            in ran.stderr
+        )
         Ingester(store, journal.directory, never).drain()  # tells it all once more
     assert names(postgres_database) == []
     journal.close()
@@ -249,10 +271,19 @@ def test_what_a_recorder_elsewhere_records_is_left_alone_and_its_journal_is_name
 
 def test_a_purged_session_can_be_imported_from_its_export(file: URL, tmp_path: Path) -> None:
     exported = tmp_path / "a.sse.jsonl"
-    exported.write_bytes(server.run(tmp_path / "none", "export", canary("a"), "--db", as_given(file)).out)
+    exported.write_bytes(
+        server.run(tmp_path / "none", "export", canary("a"), "--db", as_given(file)).out
+    )
     gone = session_id(file, "a")
     assert run(file, gone, "--yes").exit_code == 0
-    assert "was purged on " in server.run(tmp_path / "none", "show", gone, "--db", as_given(file)).err
-    assert server.run(tmp_path / "none", "import", exported, "--session", canary("a"), "--db", as_given(file)).code == 0
+    assert (
+        "was purged on " in server.run(tmp_path / "none", "show", gone, "--db", as_given(file)).err
+    )
+    assert (
+        server.run(
+            tmp_path / "none", "import", exported, "--session", canary("a"), "--db", as_given(file)
+        ).code
+        == 0
+    )
     assert session_id(file, "a") != gone
     assert len(names(file)) == 3

@@ -16,7 +16,9 @@ from tests.unit.wire.grouping.test_purpose import FORKED, GENERATOR, MAIN, SUB
 
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> Conversations:
-    """A title, a call whose result a forked agent sends first as aborted, and that agent, killed at the end."""
+    """A title, a call whose result a forked agent sends first as aborted, and that agent, killed at
+    the end.
+    """
     made = Conversations(tmp_path_factory.mktemp("purposes") / "recorder.db")
     session = made.session("agents")
     title = [{"role": "developer", "content": GENERATOR}, *asking("Look it up")]
@@ -39,14 +41,18 @@ def test_helpers_are_no_turns_and_give_no_title(recorded: Conversations) -> None
 def test_a_helper_that_is_killed_does_not_end_the_session(recorded: Conversations) -> None:
     [row] = json.loads(run(recorded.path, "sessions", "--json").out)
     assert row["status"] == "completed"
-    assert run(recorded.path, "show", "agents").out.decode().splitlines()[0].endswith(" · completed")
+    assert (
+        run(recorded.path, "show", "agents").out.decode().splitlines()[0].endswith(" · completed")
+    )
 
 
 def test_a_call_has_the_result_of_its_own_thread(recorded: Conversations) -> None:
     asked = "select output from tool_calls where session_name = 'agents'"
     assert json.loads(run(recorded.path, "query", asked, "--json").out) == [{"output": "started"}]
     for arguments in ((), ("2",)):
-        shown = json.loads(run(recorded.path, "show", "agents", *arguments, "--json").out)["exchanges"]
+        shown = json.loads(run(recorded.path, "show", "agents", *arguments, "--json").out)[
+            "exchanges"
+        ]
         [item] = [item for each in shown for item in each["items"] if item["kind"] == "tool_call"]
         assert item["output"] == "started"
 
@@ -65,7 +71,13 @@ def test_however_deep_an_agent_is_its_lines_have_room(tmp_path: Path) -> None:
     session = made.session("deep")
     for number in range(100):
         headers = [("x-codex-parent-thread-id", f"t{number - 1}")] if number else []
-        session.exchange(response(*message("Hi")), asking("Hi"), at_s=number, thread_id=f"t{number}", headers=headers)
+        session.exchange(
+            response(*message("Hi")),
+            asking("Hi"),
+            at_s=number,
+            thread_id=f"t{number}",
+            headers=headers,
+        )
     lines = run(made.path, "show", "deep").out.decode().splitlines()
     assert max(len(line) - len(line.lstrip()) for line in lines) < 20
 
@@ -78,7 +90,9 @@ def test_the_json_says_purpose_and_threads(recorded: Conversations) -> None:
 
 def test_a_rebuild_finds_purposes_in_old_recordings(tmp_path: Path) -> None:
     made = Conversations(tmp_path / "recorder.db")
-    made.session("old").exchange(response(*message("Hi")), asking("Hi"), thread_id=SUB, headers=FORKED)
+    made.session("old").exchange(
+        response(*message("Hi")), asking("Hi"), thread_id=SUB, headers=FORKED
+    )
     with closing(sqlite3.connect(made.path)) as connection, connection:
         connection.execute("UPDATE p_exchanges_v1 SET purpose = NULL, parent_thread_id = NULL")
     assert run(made.path, "db", "rebuild").code == 0

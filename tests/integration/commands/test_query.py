@@ -1,4 +1,6 @@
-"""`recorder query`: SQL in, rows out. What a statement may do is tested in tests/integration/store/test_query.py."""
+"""`recorder query`: SQL in, rows out. What a statement may do is tested in
+tests/integration/store/test_query.py.
+"""
 
 from __future__ import annotations
 
@@ -25,8 +27,12 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_value_is_found(path: Path) -> None:
-    sql = "SELECT sum(total_tokens) AS n FROM usage WHERE session_name = :name AND total_tokens > :n"
-    assert run(path, "query", sql, "-p", ":name", "run-1", "-p", "n", "13", "--csv").text == "n\n14\n"
+    sql = (
+        "SELECT sum(total_tokens) AS n FROM usage WHERE session_name = :name AND total_tokens > :n"
+    )
+    assert (
+        run(path, "query", sql, "-p", ":name", "run-1", "-p", "n", "13", "--csv").text == "n\n14\n"
+    )
 
 
 @pytest.mark.long
@@ -34,7 +40,15 @@ def test_the_examples_of_the_help_answer(path: Path) -> None:
     shown = (command.command.help or "").splitlines()
     [by_model] = [line for line in shown if "usage_by_model" in line]
     assert run(path, "query", by_model.split('"')[1]).code == 0
-    texts = run(path, "query", "select text from messages where session_name = :s", "-p", "s", "run-1", "--jsonl")
+    texts = run(
+        path,
+        "query",
+        "select text from messages where session_name = :s",
+        "-p",
+        "s",
+        "run-1",
+        "--jsonl",
+    )
     assert texts.text == '{"text":"The dice are gone."}\n'
 
 
@@ -48,7 +62,12 @@ def test_views_that_show_less_than_the_log_holds_are_said(path: Path) -> None:
 
 @pytest.mark.parametrize(
     "arguments",
-    [["SELECT 1", "--json", "--csv"], ["--json", "--jsonl", "SELECT 1"], ["--list", "--csv"], ["--list", "x"]],
+    [
+        ["SELECT 1", "--json", "--csv"],
+        ["--json", "--jsonl", "SELECT 1"],
+        ["--list", "--csv"],
+        ["--list", "x"],
+    ],
 )
 def test_what_makes_no_sense_is_a_matter_of_usage(path: Path, arguments: list[str]) -> None:
     ran = run(path, "query", *arguments)

@@ -42,7 +42,10 @@ def test_an_upgrade_makes_the_projections_that_are_due(tmp_path: Path) -> None:
         if table.startswith("p_"):
             superuser.asked(path, f"DELETE FROM {table}")
     ran = run(path, "db", "upgrade")
-    assert (ran.code, ran.err.splitlines()) == (0, ["3 exchanges rebuilt.", f"{path} is up to date."])
+    assert (ran.code, ran.err.splitlines()) == (
+        0,
+        ["3 exchanges rebuilt.", f"{path} is up to date."],
+    )
     assert projections(path) == as_it_came
 
 

@@ -1,4 +1,6 @@
-"""`recorder db recover` and what it goes by: recorders elsewhere, heard of or gone, and those that come back."""
+"""`recorder db recover` and what it goes by: recorders elsewhere, heard of or gone, and those that
+come back.
+"""
 
 from __future__ import annotations
 
@@ -86,17 +88,27 @@ def value(url: URL, sql: str, *values: object) -> Any:
 # -- who is gone
 
 
-def test_what_a_gone_recorder_left_open_ends_with_a_gap(on_server: Elsewhere, tmp_path: Path) -> None:
+def test_what_a_gone_recorder_left_open_ends_with_a_gap(
+    on_server: Elsewhere, tmp_path: Path
+) -> None:
     ran = recovering(on_server.store.url, tmp_path, "--gone-after", "1ms")
-    assert (ran.code, "1 exchange of 1 recorder elsewhere" in ran.err, "ended" in ran.err) == (0, True, True)
+    assert (ran.code, "1 exchange of 1 recorder elsewhere" in ran.err, "ended" in ran.err) == (
+        0,
+        True,
+        True,
+    )
     found = only(on_server.store.url)
     assert [event.kind for event in found.events][-3:] == ["frame", "gap", "end"]
     assert (found.end["status"], found.end["lossless"]) == ("recorder_crash", False)
     assert value(on_server.store.url, "SELECT status FROM exchange_summary") == "recorder_crash"
-    assert "nothing to recover" in recovering(on_server.store.url, tmp_path, "--gone-after", "1ms").err
+    assert (
+        "nothing to recover" in recovering(on_server.store.url, tmp_path, "--gone-after", "1ms").err
+    )
 
 
-def test_who_is_heard_of_keeps_what_is_open_and_that_is_said(on_server: Elsewhere, tmp_path: Path) -> None:
+def test_who_is_heard_of_keeps_what_is_open_and_that_is_said(
+    on_server: Elsewhere, tmp_path: Path
+) -> None:
     ran = recovering(on_server.store.url, tmp_path)
     [line] = ran.err.splitlines()
     assert line.startswith("1 exchange of 1 recorder elsewhere (")
@@ -106,7 +118,9 @@ def test_who_is_heard_of_keeps_what_is_open_and_that_is_said(on_server: Elsewher
     assert only(on_server.store.url).end["lossless"]
 
 
-def test_time_in_which_the_server_was_away_does_not_count(on_server: Elsewhere, tmp_path: Path) -> None:
+def test_time_in_which_the_server_was_away_does_not_count(
+    on_server: Elsewhere, tmp_path: Path
+) -> None:
     url = on_server.store.url
     on_server.store.grant(["UPDATE ingest_offsets SET seen_ns = 0"])
     longer = f"{value(url, UPTIME_MS) + 60_000}ms"
@@ -118,7 +132,18 @@ def test_a_recorder_on_this_machine_is_never_touched(postgres_database: URL, tmp
                                                      monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     here = Elsewhere(postgres_database, journal_root(postgres_database))
-    assert run(tmp_path / "here", "db", "recover", "--db", conninfo(postgres_database), "--gone-after", "1ms").code == 0
+    assert (
+        run(
+            tmp_path / "here",
+            "db",
+            "recover",
+            "--db",
+            conninfo(postgres_database),
+            "--gone-after",
+            "1ms",
+        ).code
+        == 0
+    )
     assert not only(postgres_database).end
     here.close()
 
@@ -155,7 +180,9 @@ def test_a_file_has_no_recorders_elsewhere(tmp_path: Path) -> None:
 # -- how it is heard of
 
 
-def test_an_idle_recorder_is_heard_of(on_server: Elsewhere, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_idle_recorder_is_heard_of(
+    on_server: Elsewhere, monkeypatch: pytest.MonkeyPatch
+) -> None:
     seen = "SELECT seen_ns FROM ingest_offsets"
     first, heartbeat = value(on_server.store.url, seen), Heartbeat(on_server.store, "recorder-1")
     heartbeat.rest()
@@ -198,7 +225,9 @@ def noted(url: URL) -> LateRecord:
     return msgspec.json.decode(found.events[-1].raw, type=LateRecord)
 
 
-def test_what_comes_too_late_is_counted_in_a_note(elsewhere: Elsewhere, caplog: pytest.LogCaptureFixture) -> None:
+def test_what_comes_too_late_is_counted_in_a_note(
+    elsewhere: Elsewhere, caplog: pytest.LogCaptureFixture
+) -> None:
     end_meanwhile(elsewhere)
     elsewhere.exchange.chunk(LATE)
     elsewhere.ingester.drain()
@@ -216,7 +245,9 @@ def test_what_comes_too_late_is_counted_in_a_note(elsewhere: Elsewhere, caplog: 
 
 
 @pytest.mark.parametrize("ends", [True, False])
-def test_a_journal_that_comes_back_says_the_same_however_often_it_is_told(elsewhere: Elsewhere, ends: bool) -> None:
+def test_a_journal_that_comes_back_says_the_same_however_often_it_is_told(
+    elsewhere: Elsewhere, ends: bool
+) -> None:
     end_meanwhile(elsewhere)
     elsewhere.exchange.chunk(LATE)
     if ends:
@@ -245,7 +276,9 @@ def test_what_is_told_in_doubt_is_noted_once(elsewhere: Elsewhere) -> None:
     assert noted(elsewhere.store.url).body_bytes == len(2 * LATE + COMPLETED)
 
 
-def test_a_note_of_somebody_else_is_no_reason_to_end(elsewhere: Elsewhere, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_note_of_somebody_else_is_no_reason_to_end(
+    elsewhere: Elsewhere, caplog: pytest.LogCaptureFixture
+) -> None:
     end_meanwhile(elsewhere)
     elsewhere.go_on()
     [entry] = entries(elsewhere.store.url)

@@ -13,7 +13,10 @@ WRONG = [
     (("--session", "\a", "--", "true"), "--session needs a visible name"),
     (("--session", "..", "--", "true"), "--session needs a visible name"),
     (("--session", "latest", "--", "true"), "--session latest would never be found by that name"),
-    (("--session", UUID, "--", "true"), f"--session {UUID} would never be found by that name, which means an id"),
+    (
+        ("--session", UUID, "--", "true"),
+        f"--session {UUID} would never be found by that name, which means an id",
+    ),
     (("--speed", "max", "--", "true"), "--speed is for a replay: name a recording with --replay"),
     (("--strict", "--", "true"), "--strict is for a replay"),
     (("--allow-network", "--", "true"), "--allow-network is for a replay"),
@@ -34,7 +37,12 @@ def test_wrong_use_is_one_sentence(tmp_path: Path) -> None:
     for words, said in WRONG:
         ran = run(tmp_path / "recorder.db", "run", *words, cwd=tmp_path)
         code = 3 if said.startswith("There is no") else 2
-        if ran.code != code or said not in ran.err or "Traceback" in ran.err or list(tmp_path.iterdir()):
+        if (
+            ran.code != code
+            or said not in ran.err
+            or "Traceback" in ran.err
+            or list(tmp_path.iterdir())
+        ):
             wrong.append((words, ran))
     assert wrong == []
 

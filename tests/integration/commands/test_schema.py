@@ -25,7 +25,14 @@ from tools.landed_schemas import landed, promised, schemas
 
 NONE = Path("/none/recorder.db")
 FAULT = "chat-no-done"  # of the demo behind a gateway
-VARIANTS = {"show-request", "show-cache", "show-chain", "query-list", "lint-list", "db-archive-list"}
+VARIANTS = {
+    "show-request",
+    "show-cache",
+    "show-chain",
+    "query-list",
+    "lint-list",
+    "db-archive-list",
+}
 """Forms that another option of the same command chooses."""
 
 
@@ -34,7 +41,8 @@ def with_json() -> set[str]:
     return {
         name.replace(" ", "-")
         for name, command in COMMANDS.items()
-        if {"json", "jsonl"} & {each.name for each in command.params if isinstance(each, click.Option)}
+        if {"json", "jsonl"}
+        & {each.name for each in command.params if isinstance(each, click.Option)}
     }
 
 
@@ -62,7 +70,9 @@ def test_a_schema_describes_every_property_and_allows_others() -> None:
         for path, each in objects(schema):
             assert each["additionalProperties"] is True, (name, path)
             assert set(each["required"]) <= each["properties"].keys(), (name, path)
-            undescribed = {key for key, value in each["properties"].items() if not value.get("description")}
+            undescribed = {
+                key for key, value in each["properties"].items() if not value.get("description")
+            }
             assert not undescribed, (name, path)
 
 
@@ -70,7 +80,11 @@ def closed(schema: Any) -> Any:
     """The same schema, for which a property that it does not know is wrong."""
     if isinstance(schema, dict):
         found = {name: closed(each) for name, each in schema.items()}
-        return {**found, "additionalProperties": False} if isinstance(schema.get("properties"), dict) else found
+        return (
+            {**found, "additionalProperties": False}
+            if isinstance(schema.get("properties"), dict)
+            else found
+        )
     return [closed(each) for each in schema] if isinstance(schema, list) else schema
 
 
@@ -93,12 +107,20 @@ def db(demo_recording: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     said = message("It is clear in Paris today.")
     chained.exchange(response(*message("Let me see."), *said), provider="app")
     chained.exchange(response(*said), at_s=0.001, provider="model")
-    assert run(path, "token", "add", "ann", "--tag", "dev", "--file", folder / "tokens.json").code == 0
-    (folder / "prices.toml").write_text('[[price]]\nprovider = "openai"\nmodel = "gpt-*"\ninput = 1.1\noutput = 8.8\n')
+    assert (
+        run(path, "token", "add", "ann", "--tag", "dev", "--file", folder / "tokens.json").code == 0
+    )
+    (folder / "prices.toml").write_text(
+        '[[price]]\nprovider = "openai"\nmodel = "gpt-*"\ninput = 1.1\noutput = 8.8\n'
+    )
     assert run(path, "prices", "update", "--file", folder / "prices.toml").code == 0
-    (folder / "run.sse.jsonl").write_bytes(run(path, "export", "latest", "--format", "cassette").out)
+    (folder / "run.sse.jsonl").write_bytes(
+        run(path, "export", "latest", "--format", "cassette").out
+    )
     Recorded(folder / "elsewhere.db").session("elsewhere", FRAMES)
-    (folder / "recordings.manifest").write_bytes(run(folder / "elsewhere.db", "verify", "--manifest").out)
+    (folder / "recordings.manifest").write_bytes(
+        run(folder / "elsewhere.db", "verify", "--manifest").out
+    )
     return path
 
 
@@ -149,7 +171,9 @@ db purge --older-than 0s --dry-run
 def name_of(words: list[str]) -> str:
     """The schema of a command line."""
     command = next(
-        name for name in sorted(COMMANDS, key=len, reverse=True) if words[: name.count(" ") + 1] == name.split()
+        name
+        for name in sorted(COMMANDS, key=len, reverse=True)
+        if words[: name.count(" ") + 1] == name.split()
     )
     variants = [f"{command.replace(' ', '-')}-{word.removeprefix('--')}" for word in words]
     return next((name for name in variants if name in VARIANTS), command.replace(" ", "-"))
@@ -157,7 +181,10 @@ def name_of(words: list[str]) -> str:
 
 def written(place: Path, line: str) -> Ran:
     """What a command writes; files are in the folder of the database."""
-    words = [str(place / word) if re.fullmatch(r"[\w.]+\.[a-z]+", word) else word for word in shlex.split(line)]
+    words = [
+        str(place / word) if re.fullmatch(r"[\w.]+\.[a-z]+", word) else word
+        for word in shlex.split(line)
+    ]
     return run(place / "recorder.db", *words, "--json")
 
 
@@ -208,13 +235,21 @@ def test_a_property_that_a_schema_does_not_know_is_found(db: Path) -> None:
 
 
 def test_schemas_only_grow() -> None:
-    """A line that is missing was a promise. `python -m tools.landed_schemas` adds those that are new."""
+    """A line that is missing was a promise.
+
+    `python -m tools.landed_schemas` adds those that are new.
+    """
     assert set(landed()) - set(promised()) == set()
     assert set(promised()) - set(landed()) == set()
 
 
 def test_a_command_prints_its_schema_whatever_else_is_missing() -> None:
-    for words in ("show --request --schema", "show --schema", "db archive --schema --list", "export --schema"):
+    for words in (
+        "show --request --schema",
+        "show --schema",
+        "db archive --schema --list",
+        "export --schema",
+    ):
         ran = run(NONE, *words.split())
         assert (ran.code, ran.err) == (0, "")
         assert json.loads(ran.out) == schemas()[name_of(words.split())]

@@ -20,7 +20,16 @@ from sqlalchemy import URL
 from recorder.model.attribution import Attribution
 from recorder.store.queries.reader import LogReader
 from recorder.store.queries.session_list import SessionFilter, list_sessions
-from tests.support.conversations import HOSTILE, Conversations, answering, asking, call, message, response, thought
+from tests.support.conversations import (
+    HOSTILE,
+    Conversations,
+    answering,
+    asking,
+    call,
+    message,
+    response,
+    thought,
+)
 from tests.support.provider.server import start
 from tests.support.server import Ran, everywhere, run, serving
 from tests.support.superuser import connected
@@ -38,9 +47,13 @@ def filled(database: Path | URL) -> Conversations:
         client="codex",
         attribution=Attribution("Ann"),
     )
-    weather.exchange(response(*message("291 K, façade in the sun"), model="gpt-5-mini"), answering("291"), at_s=2)
+    weather.exchange(
+        response(*message("291 K, façade in the sun"), model="gpt-5-mini"), answering("291"), at_s=2
+    )
     broken = made.session("broken", DAY_S)
-    broken.exchange(response(*message("I would say"), model="o3")[:-1], asking("Say it."), outcome="truncated")
+    broken.exchange(
+        response(*message("I would say"), model="o3")[:-1], asking("Say it."), outcome="truncated"
+    )
     live = made.session("live", 2 * DAY_S)
     live.exchange(response(*message("Kelvin"), model="o3"), asking("A scale?"), client="aider")
     live.exchange(response(*message("Still", " there"))[:4], asking("Go on."), at_s=9, ended=False)
@@ -54,7 +67,9 @@ def recorded(shared_database: URL) -> Conversations:
 
 @pytest.fixture(scope="module")
 def in_file(tmp_path_factory: pytest.TempPathFactory) -> Conversations:
-    """The same for what is shown of it, which is not matter of the engine, and takes a process each."""
+    """The same for what is shown of it, which is not matter of the engine, and takes a process
+    each.
+    """
     return filled(tmp_path_factory.mktemp("shown") / "recorder.db")
 
 
@@ -83,10 +98,16 @@ def test_a_session_says_what_it_was_about(told: Callable[..., list[dict[str, Any
     assert (weather["tool_calls"], weather["errors"], weather["status"]) == (1, 0, "completed")
     assert (weather["input_tokens"], weather["output_tokens"]) == (2468, 912)
     assert weather["duration_ns"] == weather["ended_ns"] - weather["started_ns"] == 2_800_000_000
-    assert (weather["clients"], weather["apis"], weather["open"]) == (["codex"], ["openai-responses"], 0)
+    assert (weather["clients"], weather["apis"], weather["open"]) == (
+        ["codex"],
+        ["openai-responses"],
+        0,
+    )
 
 
-def test_what_is_there_of_an_open_session_is_said(told: Callable[..., list[dict[str, Any]]]) -> None:
+def test_what_is_there_of_an_open_session_is_said(
+    told: Callable[..., list[dict[str, Any]]],
+) -> None:
     live = told()[0]
     assert (live["name"], live["status"], live["open"], live["exchanges"]) == ("live", "open", 1, 2)
     assert (live["turns"], live["models"], live["title"]) == (1, ["o3"], "A scale?")
@@ -100,10 +121,16 @@ def test_a_session_has_title_and_model_as_soon_as_it_has_a_request(database: URL
     assert (row["title"], row["models"], row["status"]) == ("Name this chat", ["gpt-5"], "open")
 
 
-def test_the_keys_are_those_of_the_view(recorded: Conversations, told: Callable[..., list[dict[str, Any]]]) -> None:
+def test_the_keys_are_those_of_the_view(
+    recorded: Conversations, told: Callable[..., list[dict[str, Any]]]
+) -> None:
     with connected(recorded.database) as connection:
-        view = [column[0] for column in connection.execute("SELECT * FROM session_summary").description]
-    assert set(view) - {"session_name"} <= set(told()[0]), "the log's own column for that is called name"
+        view = [
+            column[0] for column in connection.execute("SELECT * FROM session_summary").description
+        ]
+    assert set(view) - {"session_name"} <= set(told()[0]), (
+        "the log's own column for that is called name"
+    )
 
 
 FILTERS: dict[tuple[str, ...], list[str]] = {
@@ -154,7 +181,9 @@ def test_in_a_file_accents_make_no_difference(in_file: Conversations) -> None:
 def test_nothing_found_says_which_filters(sessions: Callable[..., Ran]) -> None:
     ran = sessions("--model", "nosuch", "--since", "7d", "-q", HOSTILE.replace("\x1b", "AND"))
     assert (ran.code, ran.out) == (3, b"")
-    assert ran.err.startswith("Error: No session matches --model 'nosuch' and --since and -q 'AND]52;")
+    assert ran.err.startswith(
+        "Error: No session matches --model 'nosuch' and --since and -q 'AND]52;"
+    )
     assert "-q finds whole words in prompts, in messages and reasoning of models" in ran.err
     assert "-q finds" not in sessions("--model", "nosuch").err
     assert sessions("--status", "colourful").code == 2
@@ -162,7 +191,23 @@ def test_nothing_found_says_which_filters(sessions: Callable[..., Ran]) -> None:
 
 
 TEXTS = st.text(max_size=40) | st.sampled_from(
-    ['"', "AND", "NEAR(a b)", "text:x", "a*", "*", "**", '"*', "-*", "^a", "-a", "()", "", " ", "\0"]
+    [
+        '"',
+        "AND",
+        "NEAR(a b)",
+        "text:x",
+        "a*",
+        "*",
+        "**",
+        '"*',
+        "-*",
+        "^a",
+        "-a",
+        "()",
+        "",
+        " ",
+        "\0",
+    ]
 )
 
 
@@ -181,7 +226,9 @@ def test_sessions_are_readable_on_a_terminal(in_file: Conversations) -> None:
     shown = on_terminal(80, "sessions", "--db", in_file.path, said="session")
     assert shown[0].split() == ["name", "title", "last", "model", "tokens", "status", "errors"]
     assert all(cell_len(line) <= 80 for line in shown)
-    assert re.search(r"^weather +What is the we\w*.*…  09-21 ..:..  gpt-5\S* .* 3,380  completed$", shown[-1])
+    assert re.search(
+        r"^weather +What is the we\w*.*…  09-21 ..:..  gpt-5\S* .* 3,380  completed$", shown[-1]
+    )
     wide = on_terminal(160, "sessions", "--db", in_file.path)
     assert wide[0].split() == ["session", *shown[0].split()]
     assert "What is the weather in Paris?" in wide[-1]
@@ -197,13 +244,25 @@ def test_a_name_is_whole_before_others_have_room(tmp_path: Path) -> None:
 
 
 def test_columns_are_chosen(in_file: Conversations, sessions: Callable[..., Ran]) -> None:
-    header, *_, weather = on_terminal(80, "sessions", "--columns", "name,exchanges,output", "--db", in_file.path)
-    assert (header.split(), weather.split()) == (["name", "exchanges", "output"], ["weather", "2", "912"])
-    piped = run(in_file.path, "sessions", "--columns", "tokens, last,name,name").out.decode().splitlines()
+    header, *_, weather = on_terminal(
+        80, "sessions", "--columns", "name,exchanges,output", "--db", in_file.path
+    )
+    assert (header.split(), weather.split()) == (
+        ["name", "exchanges", "output"],
+        ["weather", "2", "912"],
+    )
+    piped = (
+        run(in_file.path, "sessions", "--columns", "tokens, last,name,name")
+        .out.decode()
+        .splitlines()
+    )
     assert piped[0].split() == ["tokens", "last", "name"]
     assert re.fullmatch(r" *3380  2026-09-2\d \d\d:\d\d:\d\d  weather", piped[-1])
     for arguments, sentence in (
-        (("--columns", "colour"), "Error: There is no column 'colour': choose from session, name, "),
+        (
+            ("--columns", "colour"),
+            "Error: There is no column 'colour': choose from session, name, ",
+        ),
         (
             ("--columns", "name", "--csv"),
             "Error: --columns is for the table: --json, --jsonl, --csv have every",
@@ -214,7 +273,9 @@ def test_columns_are_chosen(in_file: Conversations, sessions: Callable[..., Ran]
         assert ran.err.startswith(sentence)
 
 
-def test_csv_has_what_json_has(sessions: Callable[..., Ran], told: Callable[..., list[dict[str, Any]]]) -> None:
+def test_csv_has_what_json_has(
+    sessions: Callable[..., Ran], told: Callable[..., list[dict[str, Any]]]
+) -> None:
     rows = list(csv.DictReader(io.StringIO(sessions("--csv").out.decode())))
     assert rows == [{key: in_csv(value) for key, value in row.items()} for row in told()]
 
@@ -234,7 +295,9 @@ def test_nothing_found_is_exit_code_three_in_every_format(in_file: Conversations
 async def test_a_limit_takes_the_newest_of_those_that_are_wanted(tmp_path: Path) -> None:
     made = Conversations(tmp_path / "recorder.db")
     for number in range(12):
-        made.session(f"run-{number}", number * 60.0).exchange(response(*message("Hello.")), asking("Hello?"))
+        made.session(f"run-{number}", number * 60.0).exchange(
+            response(*message("Hello.")), asking("Hello?")
+        )
     async with await LogReader.open(made.database) as log:
         every = await list_sessions(log)
         assert [row.name for row in every] == [f"run-{number}" for number in reversed(range(12))]
@@ -245,7 +308,9 @@ async def test_a_limit_takes_the_newest_of_those_that_are_wanted(tmp_path: Path)
 def test_where_sessions_come_from_and_that_they_failed_is_shown_only_if_so(tmp_path: Path) -> None:
     made = Conversations(tmp_path / "recorder.db")
     made.session("live").exchange(response(*message("Hello.")), asking("Hello?"))
-    assert {"errors", "origin"}.isdisjoint(on_terminal(250, "sessions", "--db", made.path)[0].split())
+    assert {"errors", "origin"}.isdisjoint(
+        on_terminal(250, "sessions", "--db", made.path)[0].split()
+    )
     copied = made.session("copied", origin="import")
     copied.exchange(response(*message("Hello."))[:-1], asking("Hello?"), outcome="truncated")
     copied.exchange(response(*message("Hello.")), asking("Hello?"), at_s=5)
@@ -276,8 +341,12 @@ async def test_probes_are_recorded_and_not_listed(tmp_path: Path) -> None:
                 await client.head("/v1/messages")
     assert (only.code, only.out) == (3, b"")
     assert "--probes" in only.err
-    listed, kept = (json.loads(run(db, "sessions", *options, "--json").out) for options in ((), ("--probes",)))
+    listed, kept = (
+        json.loads(run(db, "sessions", *options, "--json").out) for options in ((), ("--probes",))
+    )
     assert [(row["source"], row["exchanges"]) for row in listed] == [("history", 1)]
     assert sum(row["exchanges"] for row in kept) == len(probes) + 1
     assert all(row["source"] == "probe" and row["name"] == "probes" for row in kept)
-    assert json.loads(run(db, "show", "latest", "--json").out)["session"]["name"] == listed[0]["name"]
+    assert (
+        json.loads(run(db, "show", "latest", "--json").out)["session"]["name"] == listed[0]["name"]
+    )

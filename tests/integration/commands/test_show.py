@@ -109,15 +109,22 @@ def test_the_json_is_one_object(show: Callable[..., Ran]) -> None:
         "total_tokens": 1690,
     }
     assert {"head_ns", "ttft_ns", "duration_ns", "events", "gap_p50_ns"} < set(first["timing"])
-    assert (first["items"][0]["summary"], first["items"][1]["output"]) == (["Look it up."], "18 °C, clear")
+    assert (first["items"][0]["summary"], first["items"][1]["output"]) == (
+        ["Look it up."],
+        "18 °C, clear",
+    )
     assert second["items"][0]["annotations"] == CITED
 
 
-def test_one_exchange_has_its_results_from_later_ones(show: Callable[..., Ran], told: Callable[..., Any]) -> None:
+def test_one_exchange_has_its_results_from_later_ones(
+    show: Callable[..., Ran], told: Callable[..., Any]
+) -> None:
     [only] = told("weather", 1)
     assert only == told("weather")[0]
     assert told("weather", only["exchange_id"]) == [only]
-    assert lines(show("weather", 2))[0].count("·") == 1, "the status of one exchange is not that of the session"
+    assert lines(show("weather", 2))[0].count("·") == 1, (
+        "the status of one exchange is not that of the session"
+    )
     assert lines(show("weather", 2))[1] == "What is the weather in Paris?"
 
 
@@ -141,12 +148,19 @@ def test_any_moment_can_be_looked_at(told: Callable[..., Any]) -> None:
     for moment in AT:
         exchanges = told("weather", *moment)
         thoughts = ["".join(item["summary"]) for item in items(exchanges, "reasoning")]
-        found[moment] = (thoughts or [""], [item.get("output") for item in items(exchanges, "tool_call")])
+        found[moment] = (
+            thoughts or [""],
+            [item.get("output") for item in items(exchanges, "tool_call")],
+        )
     assert found == AT
 
 
-@pytest.mark.parametrize("past", [("--at", "1000w"), ("1", "--at", "3.1s"), ("1", "--at-event", "1000")])
-def test_past_the_end_is_the_end_and_it_says_so(show: Callable[..., Ran], past: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(
+    "past", [("--at", "1000w"), ("1", "--at", "3.1s"), ("1", "--at-event", "1000")]
+)
+def test_past_the_end_is_the_end_and_it_says_so(
+    show: Callable[..., Ran], past: tuple[str, ...]
+) -> None:
     ran = show("weather", *past, "--json")
     assert ran.err.endswith("this is the end.\n")
     chosen = past[:1] if past[0] == "1" else ()
@@ -155,7 +169,12 @@ def test_past_the_end_is_the_end_and_it_says_so(show: Callable[..., Ran], past: 
 
 
 def test_exchanges_that_had_not_begun_are_not_shown(told: Callable[..., Any]) -> None:
-    assert [len(told("weather", "--at", at)) for at in ("1999ms", "2.0s", "60%", "70%")] == [1, 2, 1, 2]
+    assert [len(told("weather", "--at", at)) for at in ("1999ms", "2.0s", "60%", "70%")] == [
+        1,
+        2,
+        1,
+        2,
+    ]
 
 
 def test_half_of_the_way_a_message_is_half_written(show: Callable[..., Ran]) -> None:
@@ -165,7 +184,9 @@ def test_half_of_the_way_a_message_is_half_written(show: Callable[..., Ran]) -> 
     assert numbers.startswith("first token 0.40 s · ")
 
 
-def test_an_open_exchange_is_shown_as_far_as_it_is(show: Callable[..., Ran], told: Callable[..., Any]) -> None:
+def test_an_open_exchange_is_shown_as_far_as_it_is(
+    show: Callable[..., Ran], told: Callable[..., Any]
+) -> None:
     assert lines(show("streaming"))[3:] == [
         "1 · POST /v1/responses · gpt-5 · open",
         "› What is the weather in Paris?",
@@ -178,7 +199,9 @@ def test_an_open_exchange_is_shown_as_far_as_it_is(show: Callable[..., Ran], tol
     assert exchange["items"][0]["status"] == "in_progress"
 
 
-def test_a_session_without_exchanges_is_shown(show: Callable[..., Ran], told: Callable[..., Any]) -> None:
+def test_a_session_without_exchanges_is_shown(
+    show: Callable[..., Ran], told: Callable[..., Any]
+) -> None:
     assert len(lines(show("empty"))) == 1
     assert told("empty", "--at", "50%") == []
 
@@ -187,7 +210,10 @@ def test_a_response_that_was_fetched_again_stands_once(tmp_path: Path) -> None:
     resumed = Conversations(tmp_path / "recorder.db").session("resumed")
     frames = response(*message("It is ", "18 °C"))
     resumed.exchange(frames[:4], QUESTION, outcome="client_disconnect")
-    fetched: dict[str, Any] = {"method": "GET", "target": "/v1/responses/resp_1?stream=true&starting_after=3"}
+    fetched: dict[str, Any] = {
+        "method": "GET",
+        "target": "/v1/responses/resp_1?stream=true&starting_after=3",
+    }
     rest: dict[str, Any] = {"resumes_response_id": "resp_1", "resumes_after": 3}
     resumed.exchange(frames[4:], at_s=1.0, **fetched, **rest)
     shown = lines(run(resumed.path, "show", "resumed"))
@@ -204,7 +230,11 @@ def test_a_response_that_was_fetched_again_stands_once(tmp_path: Path) -> None:
     assert "It is" in before, "at that moment nobody had fetched it again"
 
 
-GET: dict[str, Any] = {"method": "GET", "target": "/v1/responses/resp_1?stream=true", "resumes_response_id": "resp_1"}
+GET: dict[str, Any] = {
+    "method": "GET",
+    "target": "/v1/responses/resp_1?stream=true",
+    "resumes_response_id": "resp_1",
+}
 
 
 def test_a_call_that_is_retrieved_later_has_the_result_from_before_that(tmp_path: Path) -> None:
@@ -216,7 +246,11 @@ def test_a_call_that_is_retrieved_later_has_the_result_from_before_that(tmp_path
     for chosen in ((), (3,)):
         shown = json.loads(run(asked.path, "show", "again", *chosen, "--json").out)["exchanges"]
         [item] = shown[-1]["items"]
-        assert (item["output"], "latency_ns" in item, "superseded_by" in shown[-1]) == ("18 °C", False, False)
+        assert (item["output"], "latency_ns" in item, "superseded_by" in shown[-1]) == (
+            "18 °C",
+            False,
+            False,
+        )
 
 
 def test_several_choices_are_told_apart(tmp_path: Path) -> None:
@@ -227,14 +261,18 @@ def test_several_choices_are_told_apart(tmp_path: Path) -> None:
         choice = {"index": index, "delta": {"content": content}, "finish_reason": reason}
         return f"data: {json.dumps({'id': 'c', 'object': 'chat.completion.chunk', 'choices': [choice]})}\n\n".encode()
 
-    chosen.exchange([chunk(0, "Heads"), chunk(1, "Tails"), chunk(0, "", "stop"), chunk(1, "", "length")], **chat)
+    chosen.exchange(
+        [chunk(0, "Heads"), chunk(1, "Tails"), chunk(0, "", "stop"), chunk(1, "", "length")], **chat
+    )
     shown = lines(run(chosen.path, "show", "chosen"))
     assert shown[3:6] == ["Heads", "choice 2:", "Tails"]
 
 
 def test_what_nobody_here_understands_says_where_it_can_be_read(tmp_path: Path) -> None:
     strange = Conversations(tmp_path / "recorder.db").session("strange")
-    exchange = strange.exchange([b'data: {"a": 1}\n\n', b"data: two\n\n"], api="other", target="/v1/other")
+    exchange = strange.exchange(
+        [b'data: {"a": 1}\n\n', b"data: two\n\n"], api="other", target="/v1/other"
+    )
     short = exchange.session_id[:18]
     line = f"not understood here: 2 events, `recorder events {short} --exchange 1` shows them"
     assert line in lines(run(strange.path, "show", "strange"))
@@ -284,7 +322,10 @@ def test_an_exchange_that_cannot_be_folded_does_not_hide_the_others(
 
 def test_what_went_wrong_is_said(tmp_path: Path) -> None:
     broken = Conversations(tmp_path / "recorder.db").session("broken")
-    refused = [*message("No", ".")[:4], sse("error", code="overloaded", message="Try again\nlater.")]
+    refused = [
+        *message("No", ".")[:4],
+        sse("error", code="overloaded", message="Try again\nlater."),
+    ]
     broken.exchange(numbered([refused[0], *refused]), QUESTION)
     shown = lines(run(broken.path, "show", "broken"))
     assert any(line.startswith("  ✗ ") and line.endswith("Try again") for line in shown)
@@ -295,9 +336,25 @@ def test_what_went_wrong_is_said(tmp_path: Path) -> None:
 def test_a_failed_call_is_marked(tmp_path: Path) -> None:
     failing = Conversations(tmp_path / "recorder.db").session("failing")
     use = {"type": "tool_use", "id": "toolu_1", "name": "roll", "input": {}}
-    started = {"type": "message", "id": "msg_1", "role": "assistant", "model": "claude", "content": [], "usage": {}}
-    result = {"type": "tool_result", "tool_use_id": "toolu_1", "content": "no dice", "is_error": True}
-    anthropic: dict[str, Any] = {"provider": "anthropic", "api": "anthropic", "target": "/v1/messages"}
+    started = {
+        "type": "message",
+        "id": "msg_1",
+        "role": "assistant",
+        "model": "claude",
+        "content": [],
+        "usage": {},
+    }
+    result = {
+        "type": "tool_result",
+        "tool_use_id": "toolu_1",
+        "content": "no dice",
+        "is_error": True,
+    }
+    anthropic: dict[str, Any] = {
+        "provider": "anthropic",
+        "api": "anthropic",
+        "target": "/v1/messages",
+    }
     frames = [
         sse("message_start", message=started),
         sse("content_block_start", index=0, content_block=use),
@@ -305,7 +362,9 @@ def test_a_failed_call_is_marked(tmp_path: Path) -> None:
         sse("message_stop"),
     ]
     failing.exchange(frames, **anthropic)
-    body = {"messages": [{"role": "assistant", "content": [use]}, {"role": "user", "content": [result]}]}
+    body = {
+        "messages": [{"role": "assistant", "content": [use]}, {"role": "user", "content": [result]}]
+    }
     failing.exchange([], at_s=1.0, body=body, **anthropic)
     shown = lines(run(failing.path, "show", "failing"))
     assert [line for line in shown if "no dice" in line] == ["  ✗ no dice (0.7 s)"]

@@ -33,13 +33,25 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     dice = made.session("dice")
     first = asks("Roll.", instructions=RULES)
     dice.exchange(response(*thought("Hm."), *call("roll", "{}", index=1), id="resp_1"), body=first)
-    dice.exchange(response(*message("You rolled 7."), id="resp_2"), body=asks([RESULT], "resp_1"), at_s=2)
-    dice.exchange(response(id="resp_3")[:1], body=asks([user(f"Again?{CONTROL}")], "resp_2"), at_s=4, ended=False)
+    dice.exchange(
+        response(*message("You rolled 7."), id="resp_2"), body=asks([RESULT], "resp_1"), at_s=2
+    )
+    dice.exchange(
+        response(id="resp_3")[:1],
+        body=asks([user(f"Again?{CONTROL}")], "resp_2"),
+        at_s=4,
+        ended=False,
+    )
     made.session("lost").exchange(response(id="resp_4"), body=asks("So?", "resp_x"))
-    chat = {"model": "m", "messages": [{"role": "system", "content": "s"}, {"role": "user", "content": "Hi"}]}
+    chat = {
+        "model": "m",
+        "messages": [{"role": "system", "content": "s"}, {"role": "user", "content": "Hi"}],
+    }
     made.session("whole").exchange([], body=chat, api="openai-chat", target="/v1/chat/completions")
     made.session("text").exchange([], body="no object")
-    made.session("half").exchange(response(id="resp_5"), body=asks([user("Half \ud83d")], "resp_\ud83d"))
+    made.session("half").exchange(
+        response(id="resp_5"), body=asks([user("Half \ud83d")], "resp_\ud83d")
+    )
     made.session("empty")
     return made.path
 
@@ -54,7 +66,9 @@ def lines(ran: Ran) -> list[str]:
     return ran.out.decode().splitlines()
 
 
-def test_a_request_is_shown_with_all_that_it_continues_and_whence_it_is(show: Callable[..., Ran]) -> None:
+def test_a_request_is_shown_with_all_that_it_continues_and_whence_it_is(
+    show: Callable[..., Ran],
+) -> None:
     assert lines(show("dice", 3, "--request"))[1:] == [
         "",
         "3 · POST /v1/responses",
@@ -75,9 +89,18 @@ def test_a_request_is_shown_with_all_that_it_continues_and_whence_it_is(show: Ca
 
 def test_all_requests_of_a_session_are_shown(show: Callable[..., Ran]) -> None:
     shown = lines(show("dice", "--request"))
-    assert [line for line in shown if " · POST" in line] == [f"{n} · POST /v1/responses" for n in (1, 2, 3)]
+    assert [line for line in shown if " · POST" in line] == [
+        f"{n} · POST /v1/responses" for n in (1, 2, 3)
+    ]
     assert shown[2:8] == [
-        *("1 · POST /v1/responses", "model: gpt-5", "instructions: Be brief.", "Be right.", "input:", "  user: Roll."),
+        *(
+            "1 · POST /v1/responses",
+            "model: gpt-5",
+            "instructions: Be brief.",
+            "Be right.",
+            "input:",
+            "  user: Roll.",
+        ),
     ]
 
 
@@ -90,7 +113,12 @@ def test_what_is_missing_is_named_in_one_sentence(show: Callable[..., Ran]) -> N
 
 
 def test_a_request_that_is_whole_as_it_was_sent_is_shown_so(show: Callable[..., Ran]) -> None:
-    assert lines(show("whole", "--request"))[3:] == ["model: m", "messages:", "  system: s", "  user: Hi"]
+    assert lines(show("whole", "--request"))[3:] == [
+        "model: m",
+        "messages:",
+        "  system: s",
+        "  user: Hi",
+    ]
 
 
 def test_a_body_that_is_no_object_is_only_measured(show: Callable[..., Ran]) -> None:
@@ -106,7 +134,9 @@ def test_half_a_character_is_shown_and_stays_in_the_json(show: Callable[..., Ran
 
 
 def test_as_json_it_is_the_request_with_all_its_items(show: Callable[..., Ran]) -> None:
-    found = json.loads(b"\n".join(line.encode() for line in lines(show("dice", "3", "--request", "--json"))))
+    found = json.loads(
+        b"\n".join(line.encode() for line in lines(show("dice", "3", "--request", "--json")))
+    )
     [request] = found["requests"]
     assert found["session"]["name"] == "dice"
     assert [(part["source"], part["number"], part["items"]) for part in request["parts"]] == [

@@ -13,7 +13,15 @@ from recorder.store.queries.outlines import LATE_S
 from recorder.store.queries.reader import LogReader
 from recorder.store.write.writer import Store
 from tests.support.empty_log import empty
-from tests.support.rows import START_NS, add, begin, make_end, make_events, make_exchange, make_session
+from tests.support.rows import (
+    START_NS,
+    add,
+    begin,
+    make_end,
+    make_events,
+    make_exchange,
+    make_session,
+)
 
 FRAME = b'data: {"type":"response.output_text.delta","delta":"Hi"}\n\n'
 
@@ -47,7 +55,9 @@ class Looking:
         return [(told.session_name, told.number, told.event.pos) for told in await self.look()]
 
 
-async def test_what_ended_before_is_not_told_and_what_is_open_is_told_from_now_on(store: Store) -> None:
+async def test_what_ended_before_is_not_told_and_what_is_open_is_told_from_now_on(
+    store: Store,
+) -> None:
     over, going_on = begin(store, 1), begin(store, 2)
     events = ended(going_on, FRAME, FRAME)
     add(store, ended(over, FRAME))

@@ -1,4 +1,6 @@
-"""Several recorders on one PostgreSQL and in one session: nobody waits for another, and nothing is there twice."""
+"""Several recorders on one PostgreSQL and in one session: nobody waits for another, and nothing is
+there twice.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,10 @@ NAMED: dict[str, Any] = {"session": "team", "session_source": "path"}
 
 def conversation(dice: random.Random, count: int = 6) -> bytes:
     """A request that carries results of tools which the others carry, too, in an order of its own."""
-    results = [{"type": "function_call_output", "call_id": f"call_{n}", "output": "done"} for n in range(RESULTS)]
+    results = [
+        {"type": "function_call_output", "call_id": f"call_{n}", "output": "done"}
+        for n in range(RESULTS)
+    ]
     return msgspec.json.encode({"model": "m", "input": dice.sample(results, count)})
 
 
@@ -53,7 +58,9 @@ class Recorder(threading.Thread):
     def _record(self, ingester: Ingester) -> None:
         open_ = list[Exchange]()
         for _ in range(EXCHANGES):
-            open_.append(Exchange(self._journal, conversation(self._dice), **NAMED).chunk(b"data: {}\n\n"))
+            open_.append(
+                Exchange(self._journal, conversation(self._dice), **NAMED).chunk(b"data: {}\n\n")
+            )
             ingester.drain()
             if len(open_) > 3:
                 self._end(open_.pop(0))
@@ -100,7 +107,10 @@ def test_recorders_of_one_session_wait_for_no_lock(
 def test_a_name_that_two_begin_at_the_same_moment_may_be_two_sessions_and_no_more(
     postgres_database: URL, tmp_path: Path
 ) -> None:
-    """Nobody waits to see whether another begins it just now. Whoever comes later joins the newest."""
+    """Nobody waits to see whether another begins it just now.
+
+    Whoever comes later joins the newest.
+    """
     record(postgres_database, tmp_path, 3)
     with asking(postgres_database) as ask:
         [(before,)] = ask("SELECT count(*) FROM sessions WHERE name = 'team'")
@@ -108,6 +118,8 @@ def test_a_name_that_two_begin_at_the_same_moment_may_be_two_sessions_and_no_mor
     record(postgres_database, tmp_path / "later", 2)
     with asking(postgres_database) as ask:
         assert ask("SELECT count(*) FROM sessions WHERE name = 'team'") == [(before,)]
-        newest = "(SELECT session_id FROM sessions ORDER BY created_ns DESC, session_id DESC LIMIT 1)"
+        newest = (
+            "(SELECT session_id FROM sessions ORDER BY created_ns DESC, session_id DESC LIMIT 1)"
+        )
         of_it = f"SELECT count(*) FROM exchanges WHERE left(recorder_id, 5) = 'later' AND session_id = {newest}"
         assert ask(of_it) == [(2 * EXCHANGES,)]

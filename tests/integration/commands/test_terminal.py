@@ -17,7 +17,15 @@ from recorder.commands.sessions import _COLUMNS as SESSIONS
 from recorder.commands.terminal.table import Column, fitted
 from recorder.store.maintain.rebuild import rebuild
 from recorder.store.write.writer import Store
-from tests.support.conversations import FRAMES, HOSTILE, Conversations, Recorded, asking, message, response
+from tests.support.conversations import (
+    FRAMES,
+    HOSTILE,
+    Conversations,
+    Recorded,
+    asking,
+    message,
+    response,
+)
 from tests.support.server import run
 from tests.support.terminal import on_terminal, written_on_terminal
 
@@ -27,14 +35,18 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
     made = Recorded(tmp_path_factory.mktemp("terminal") / "recorder.db")
     for number in range(3):
         made.session(f"a session with quite a long name, number {number}", FRAMES, gap=number == 1)
-    made.session("hostile", [b"data: " + HOSTILE.encode() + b"\xff\n\n"], outcome="upstream_unreachable")
+    made.session(
+        "hostile", [b"data: " + HOSTILE.encode() + b"\xff\n\n"], outcome="upstream_unreachable"
+    )
     with Store(made.path) as store:
         rebuild(store, lambda done, total: None)
     return made
 
 
 @pytest.mark.parametrize("follow", [(), ("--follow", "--limit", 9)])
-def test_events_are_readable_on_eighty_columns(recorded: Recorded, follow: tuple[object, ...]) -> None:
+def test_events_are_readable_on_eighty_columns(
+    recorded: Recorded, follow: tuple[object, ...]
+) -> None:
     name = "a session with quite a long name, number 0"
     header, *lines = on_terminal(80, "events", name, *follow, "--db", recorded.path)
     assert [name for name in header.split() if name not in ("seq", "bytes")] == [
@@ -69,7 +81,17 @@ def test_events_are_whole_in_a_pipe(tmp_path: Path, follow: tuple[object, ...]) 
     text = "word " * 200 + "end"
     made.session("long", [FRAMES[0], b'data: {"type":"made.up","text":"%b"}\n\n' % text.encode()])
     header, *lines = run(made.path, "events", "long", *follow).text.splitlines()
-    assert header.split() == ["exchange", "pos", "t_ms", "type", "seq", "item_id", "index", "bytes", "text"]
+    assert header.split() == [
+        "exchange",
+        "pos",
+        "t_ms",
+        "type",
+        "seq",
+        "item_id",
+        "index",
+        "bytes",
+        "text",
+    ]
     [line] = [line for line in lines if "made.up" in line]
     assert line.endswith(f'{{"text":"{text}"}}')
 
@@ -95,11 +117,17 @@ def test_a_wide_terminal_shows_every_column(recorded: Recorded) -> None:
     absent = ("origin", "cost")  # nothing here is imported, and there are no prices
     columns = [column.name for column in SESSIONS if column.name not in absent]
     assert on_terminal(250, "sessions", "--db", recorded.path)[0].split() == columns
-    assert on_terminal(400, "sessions", "--columns", "all", "--db", recorded.path)[0].split() == list(BY_NAME)
-    assert on_terminal(250, "events", "latest", "--db", recorded.path)[0].split() == [column.name for column in EVENTS]
+    assert on_terminal(400, "sessions", "--columns", "all", "--db", recorded.path)[
+        0
+    ].split() == list(BY_NAME)
+    assert on_terminal(250, "events", "latest", "--db", recorded.path)[0].split() == [
+        column.name for column in EVENTS
+    ]
 
 
-@pytest.mark.parametrize("command", [("sessions",), ("usage",), ("show", "hostile"), ("query", "--list")])
+@pytest.mark.parametrize(
+    "command", [("sessions",), ("usage",), ("show", "hostile"), ("query", "--list")]
+)
 def test_a_dumb_terminal_gets_no_escapes(recorded: Recorded, command: tuple[str, ...]) -> None:
     arguments = (*command, "--db", recorded.path)
     assert "\x1b" in written_on_terminal(80, *arguments)[0] or command == ("usage",)
@@ -107,7 +135,9 @@ def test_a_dumb_terminal_gets_no_escapes(recorded: Recorded, command: tuple[str,
 
 
 @given(st.sampled_from([SESSIONS, EVENTS]), st.data(), st.integers(80, 300))
-def test_only_the_column_with_room_to_give_is_cut(columns: tuple[Column, ...], data: st.DataObject, width: int) -> None:
+def test_only_the_column_with_room_to_give_is_cut(
+    columns: tuple[Column, ...], data: st.DataObject, width: int
+) -> None:
     needed = [max(len(column.name), data.draw(st.integers(1, 20))) for column in columns]
     widths = fitted(columns, needed, width)
     for number, shown in widths.items():
@@ -120,8 +150,20 @@ def test_only_the_column_with_room_to_give_is_cut(columns: tuple[Column, ...], d
 def test_a_stdout_that_takes_nothing_is_one_sentence(recorded: Recorded) -> None:
     wrong = []
     for command in (
-        *("--help", "sessions", "sessions --json", "events latest --raw", "events latest", "events latest --follow"),
-        *("replay latest --speed max", "replay latest --speed max --format jsonl", "env openai", "db path"),
+        *(
+            "--help",
+            "sessions",
+            "sessions --json",
+            "events latest --raw",
+            "events latest",
+            "events latest --follow",
+        ),
+        *(
+            "replay latest --speed max",
+            "replay latest --speed max --format jsonl",
+            "env openai",
+            "db path",
+        ),
     ):
         with open("/dev/full", "w") as full:
             ran = run(recorded.path, *shlex.split(command), stdout=full)

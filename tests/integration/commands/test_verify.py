@@ -89,7 +89,9 @@ def in_file(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stored]:
 
 
 @pytest.fixture(scope="module", params=["sqlite", "postgresql"])
-def stored(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stored]:
+def stored(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Stored]:
     """The same on each engine."""
     if request.param == "sqlite":
         yield request.getfixturevalue("in_file")
@@ -109,10 +111,13 @@ class Changed:
 
     def __init__(self, url: URL, connection: Any) -> None:
         self.url, self.connection = url, connection
-        self.row = {"sqlite": "rowid", "postgresql": "ctid"}[superuser.engine(url)]  # what tells rows apart
+        # what tells rows apart
+        self.row = {"sqlite": "rowid", "postgresql": "ctid"}[superuser.engine(url)]
 
     def execute(self, sql: str, values: Sequence[object] = ()) -> Any:
-        return self.connection.execute(sql if self.row == "rowid" else sql.replace("?", "%s"), values)
+        return self.connection.execute(
+            sql if self.row == "rowid" else sql.replace("?", "%s"), values
+        )
 
 
 @contextmanager
@@ -126,7 +131,9 @@ def changed(stored: Stored) -> Iterator[Changed]:
             finally:
                 connection.rollback()
                 for table in superuser.tables(stored.url):
-                    connection.execute(f"DELETE FROM {table}; INSERT INTO {table} SELECT * FROM public.{table}")
+                    connection.execute(
+                        f"DELETE FROM {table}; INSERT INTO {table} SELECT * FROM public.{table}"
+                    )
         return
     path = database_path(stored.url).with_name("changed.db")
     shutil.copy(database_path(stored.url), path)
@@ -145,9 +152,13 @@ def verified(what: Changed | Stored | Path, writer: Writer = "alive") -> list[Se
     """All sessions of a database; what is changed in a connection is committed."""
     if isinstance(what, Changed):
         what.connection.commit()
-    with LogVerifier.open(database_url(what) if isinstance(what, Path) else what.url, lambda _: writer) as checkup:
+    with LogVerifier.open(
+        database_url(what) if isinstance(what, Path) else what.url, lambda _: writer
+    ) as checkup:
         assert checkup.damage() == []
-        return [checkup.verify(session_id, lambda count: None) for session_id in checkup.session_ids()]
+        return [
+            checkup.verify(session_id, lambda count: None) for session_id in checkup.session_ids()
+        ]
 
 
 def findings(what: Changed | Stored | Path, writer: Writer = "alive") -> list[str]:
@@ -194,15 +205,23 @@ def flipped(value: Any, bit: int) -> Any:
 
 def flip(changed: Changed, table: str, column: str, row: object, bit: int) -> bool:
     """Returns whether that could be: of two rows at one place, no table takes the second."""
-    [(value,)] = changed.execute(f"SELECT {column} FROM {table} WHERE {changed.row} = ?", (row,)).fetchall()
+    [(value,)] = changed.execute(
+        f"SELECT {column} FROM {table} WHERE {changed.row} = ?", (row,)
+    ).fetchall()
     if changed.row == "ctid":
         [(kind,)] = changed.execute(
             "SELECT data_type FROM information_schema.columns WHERE table_schema = 'recorder' AND table_name = ? "
             "AND column_name = ?", (table, column)
         ).fetchall()  # fmt: skip
         value = str(UUID(int=0)) if kind == "uuid" and value is None else value
-        other = value[:-1] + f"{15 - int(value[-1], 16):x}" if kind == "uuid" else flipped(value, bit)
-        other = other.decode("latin-1").replace("\0", " ") if kind == "text" and isinstance(other, bytes) else other
+        other = (
+            value[:-1] + f"{15 - int(value[-1], 16):x}" if kind == "uuid" else flipped(value, bit)
+        )
+        other = (
+            other.decode("latin-1").replace("\0", " ")
+            if kind == "text" and isinstance(other, bytes)
+            else other
+        )
         sql = f"UPDATE {table} SET {column} = CAST(? AS {kind}) WHERE {changed.row} = ?"
         try:
             changed.execute(sql, (other if isinstance(other, bytes) else str(other), row))
@@ -210,34 +229,52 @@ def flip(changed: Changed, table: str, column: str, row: object, bit: int) -> bo
             changed.connection.rollback()
             return False
         return True
-    [(kind,)] = changed.execute(f"SELECT type FROM pragma_table_info('{table}') WHERE name = '{column}'").fetchall()
+    [(kind,)] = changed.execute(
+        f"SELECT type FROM pragma_table_info('{table}') WHERE name = '{column}'"
+    ).fetchall()
     cast = "CAST(? AS TEXT)" if kind == "TEXT" else "CAST(? AS BLOB)" if kind == "BLOB" else "?"
-    changed.execute(f"UPDATE OR IGNORE {table} SET {column} = {cast} WHERE rowid = {row}", (flipped(value, bit),))
-    is_as_before = changed.execute(f"SELECT {column} IS ? FROM {table} WHERE rowid = {row}", (value,)).fetchall()
+    changed.execute(
+        f"UPDATE OR IGNORE {table} SET {column} = {cast} WHERE rowid = {row}",
+        (flipped(value, bit),),
+    )
+    is_as_before = changed.execute(
+        f"SELECT {column} IS ? FROM {table} WHERE rowid = {row}", (value,)
+    ).fetchall()
     return bool(is_as_before != [(1,)])
 
 
 def of_ended(changed: Changed, table: str, exchange_id: str) -> list[Any]:
     """The rows of an exchange; all of a table that has no exchanges."""
     where = "" if table == "sessions" else f" WHERE exchange_id = '{exchange_id}'"
-    return [row[0] for row in changed.execute(f"SELECT {changed.row} FROM {table}{where} ORDER BY {changed.row}")]
+    return [
+        row[0]
+        for row in changed.execute(
+            f"SELECT {changed.row} FROM {table}{where} ORDER BY {changed.row}"
+        )
+    ]
 
 
 @pytest.mark.long
 @given(cell=st.sampled_from(CELLS), number=st.integers(0, 20), bit=st.integers(0, 4000))
-def test_any_flipped_bit_is_found(in_file: Stored, cell: tuple[str, str], number: int, bit: int) -> None:
+def test_any_flipped_bit_is_found(
+    in_file: Stored, cell: tuple[str, str], number: int, bit: int
+) -> None:
     with changed(in_file) as connection:
         rows = of_ended(connection, cell[0], in_file.ended)
         if rows and flip(connection, *cell, rows[number % len(rows)], bit):
             assert findings(connection)
 
 
-def test_without_the_chain_a_flipped_bit_would_not_be_found(in_file: Stored, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_chain_a_flipped_bit_would_not_be_found(
+    in_file: Stored, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Broken on purpose: it is the chain that finds it, and not luck."""
     monkeypatch.setattr(ChainVerifier, "_check_link", lambda verifier, event: None)
     with changed(in_file) as connection:
         for column in ("hash", "item_id", "data_start"):
-            assert flip(connection, "events", column, of_ended(connection, "events", in_file.ended)[0], 5)
+            assert flip(
+                connection, "events", column, of_ended(connection, "events", in_file.ended)[0], 5
+            )
         assert findings(connection) == []
 
 
@@ -257,13 +294,20 @@ def test_the_hashes_are_those_that_are_documented(stored: Stored) -> None:
         ("end", b'"eof"', b'"eog"'),
     ],
 )
-def test_the_chain_holds_what_no_sum_does(in_file: Stored, kind: str, was: bytes, becomes: bytes) -> None:
+def test_the_chain_holds_what_no_sum_does(
+    in_file: Stored, kind: str, was: bytes, becomes: bytes
+) -> None:
     """A header, a time, a word: the record still makes sense, and adds up."""
     with changed(in_file) as connection:
         events = f"FROM events WHERE exchange_id = '{in_file.ended}' AND kind = '{kind}'"
-        (row, raw) = connection.execute(f"SELECT {connection.row}, raw {events} ORDER BY pos LIMIT 1").fetchone()
+        (row, raw) = connection.execute(
+            f"SELECT {connection.row}, raw {events} ORDER BY pos LIMIT 1"
+        ).fetchone()
         assert was in raw
-        connection.execute(f"UPDATE events SET raw = ? WHERE {connection.row} = ?", (raw.replace(was, becomes, 1), row))
+        connection.execute(
+            f"UPDATE events SET raw = ? WHERE {connection.row} = ?",
+            (raw.replace(was, becomes, 1), row),
+        )
         assert "hash" in findings(connection)
 
 
@@ -273,7 +317,9 @@ def test_every_column_of_every_event_is_held(in_file: Stored) -> None:
     with changed(in_file) as connection:
         for number, row in enumerate(of_ended(connection, "events", in_file.ended)):
             for column in _EVENTS:
-                [(value,)] = connection.execute(f"SELECT {column} FROM events WHERE rowid = ?", (row,)).fetchall()
+                [(value,)] = connection.execute(
+                    f"SELECT {column} FROM events WHERE rowid = ?", (row,)
+                ).fetchall()
                 if flip(connection, "events", column, row, 5) and not findings(connection):
                     missed.append((number, column))
                 connection.execute(f"UPDATE events SET {column} = ? WHERE rowid = ?", (value, row))
@@ -286,8 +332,12 @@ _QUICK = [cell for cell in CELLS if _FIRST.get(cell[0], cell[1]) == cell[1]]
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("cells", [_QUICK, pytest.param(CELLS, marks=pytest.mark.slow)], ids=["quick", "all"])
-def test_every_column_is_held_on_every_engine(stored: Stored, cells: Sequence[tuple[str, str]]) -> None:
+@pytest.mark.parametrize(
+    "cells", [_QUICK, pytest.param(CELLS, marks=pytest.mark.slow)], ids=["quick", "all"]
+)
+def test_every_column_is_held_on_every_engine(
+    stored: Stored, cells: Sequence[tuple[str, str]]
+) -> None:
     missed = []
     for cell in cells:
         with changed(stored) as connection:
@@ -318,7 +368,10 @@ def test_events_of_an_exchange_that_was_removed_are_named(in_file: Stored) -> No
         connection.execute("DELETE FROM stored_exchanges WHERE exchange_id = ?", (in_file.open,))
         assert findings(connection) == []
         with LogVerifier.open(connection.url, lambda _: "alive") as verifier:
-            assert "1 exchange removed: the events are still there, and no view shows them" in verifier.whole_damage()
+            assert (
+                "1 exchange removed: the events are still there, and no view shows them"
+                in verifier.whole_damage()
+            )
 
 
 def place_of(changed: Changed, row: object) -> int:
@@ -339,7 +392,10 @@ def test_events_that_changed_places_are_found(in_file: Stored, one: int, other: 
 
 
 @pytest.mark.long
-@given(pos=st.one_of(st.integers(0, 15), st.sampled_from([-1, -(2**63), 2**63 - 1])), copied=st.integers(0, 20))
+@given(
+    pos=st.one_of(st.integers(0, 15), st.sampled_from([-1, -(2**63), 2**63 - 1])),
+    copied=st.integers(0, 20),
+)
 def test_an_event_that_was_put_in_is_found(in_file: Stored, pos: int, copied: int) -> None:
     """Between others, which move up, or where no event can be."""
     with changed(in_file) as connection:
@@ -350,7 +406,8 @@ def test_an_event_that_was_put_in_is_found(in_file: Stored, pos: int, copied: in
             connection.execute("UPDATE events SET pos = pos + 1 WHERE rowid = ?", (row,))
         source = rows[copied % len(rows)]
         connection.execute(
-            f"INSERT INTO events (pos, {names}) SELECT ?, {names} FROM events WHERE rowid = {source}", (pos,)
+            f"INSERT INTO events (pos, {names}) SELECT ?, {names} FROM events WHERE rowid = {source}",
+            (pos,),
         )
         assert findings(connection)
 
@@ -410,12 +467,16 @@ def test_a_purged_session_is_no_finding(stored: Stored) -> None:
         [(session_id,)] = connection.execute("SELECT session_id FROM sessions")
         for table in (*LOG[:3], *tables_of.values()):
             connection.execute(f"DELETE FROM {table.name}")
-        connection.execute("INSERT INTO tombstones VALUES (?, 1, 'asked for', '{}', NULL)", (session_id,))
+        connection.execute(
+            "INSERT INTO tombstones VALUES (?, 1, 'asked for', '{}', NULL)", (session_id,)
+        )
         [session] = verified(connection)
         assert (session.purged, session.findings) == (True, [])
 
 
-def test_a_reader_may_prove_it_if_temporary_tables_may_be_made(postgres_database: URL, tmp_path: Path) -> None:
+def test_a_reader_may_prove_it_if_temporary_tables_may_be_made(
+    postgres_database: URL, tmp_path: Path
+) -> None:
     _, journal = filled(postgres_database, tmp_path / "journals")
     journal.close()
     with Store(postgres_database) as store:
@@ -425,7 +486,10 @@ def test_a_reader_may_prove_it_if_temporary_tables_may_be_made(postgres_database
         [session_id] = checkup.session_ids()
         assert checkup.verify(session_id, lambda count: None).findings == []
     superuser.asked(postgres_database, f'REVOKE TEMPORARY ON DATABASE "{url.database}" FROM public')
-    with LogVerifier.open(url, lambda _: "alive") as checkup, pytest.raises(RecorderError, match="GRANT TEMPORARY"):
+    with (
+        LogVerifier.open(url, lambda _: "alive") as checkup,
+        pytest.raises(RecorderError, match="GRANT TEMPORARY"),
+    ):
         checkup.verify(session_id, lambda count: None)
 
 
@@ -436,7 +500,8 @@ def test_of_a_server_the_last_verify_is_kept_in_the_folder_of_the_user(
     monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
     _, journal = filled(postgres_database, tmp_path / "journals")
     given = postgres_database.render_as_string(hide_password=False)
-    done = ran("--db", given, "--json")  # its recorder was heard of just now: what it has open is not a finding
+    # its recorder was heard of just now: what it has open is not a finding
+    done = ran("--db", given, "--json")
     [row] = json.loads(done.stdout)
     assert (done.exit_code, row["state"], len(row["open"])) == (0, "open", 1)
     kept = last_verify(postgres_database)
@@ -463,7 +528,9 @@ def test_what_recorder_itself_purges_is_no_finding(demo_db: Path) -> None:
 
 def test_a_rest_of_a_purged_session_is_found(stored: Stored) -> None:
     with changed(stored) as connection:
-        connection.execute("INSERT INTO tombstones SELECT session_id, 1, 'asked for', '{}', NULL FROM sessions")
+        connection.execute(
+            "INSERT INTO tombstones SELECT session_id, 1, 'asked for', '{}', NULL FROM sessions"
+        )
         assert "purge" in findings(connection)
 
 
@@ -471,7 +538,9 @@ def test_a_table_that_says_something_else_is_found(stored: Stored) -> None:
     with changed(stored) as connection:
         connection.execute("UPDATE p_items_v1 SET text = 'other words'")
         [session] = verified(connection)
-        assert [(each.check, "p_items_v1" in each.message) for each in session.findings] == [("projection", True)]
+        assert [(each.check, "p_items_v1" in each.message) for each in session.findings] == [
+            ("projection", True)
+        ]
 
 
 # -- the command
@@ -492,7 +561,9 @@ def noted(demo_db: Path, tmp_path: Path) -> Path:
 def execute(path: Path, *statements: str) -> None:
     """Change what the guards of a log forbid: they are as before afterwards."""
     with closing(sqlite3.connect(path)) as connection, connection:
-        guards = connection.execute("SELECT sql FROM sqlite_master WHERE type = 'trigger'").fetchall()
+        guards = connection.execute(
+            "SELECT sql FROM sqlite_master WHERE type = 'trigger'"
+        ).fetchall()
         superuser.unguard(connection)
         superuser.writable(connection)
         for statement in statements:
@@ -516,7 +587,10 @@ def test_a_finding_is_a_line_and_an_exit_code(demo_db: Path) -> None:
 
 
 def test_what_was_put_in_cannot_take_over_a_terminal(demo_db: Path) -> None:
-    execute(demo_db, "UPDATE exchanges SET exchange_id = exchange_id || char(27) || '[2J', target = char(27) || ']0;x'")
+    execute(
+        demo_db,
+        "UPDATE exchanges SET exchange_id = exchange_id || char(27) || '[2J', target = char(27) || ']0;x'",
+    )
     done = ran("--db", demo_db)
     assert (done.exit_code, "\x1b" in done.stdout, "\\x1b[2J" in done.stdout) == (4, False, True)
 
@@ -532,7 +606,10 @@ def test_gaps_are_listed_and_no_failure(demo_db: Path) -> None:
         journal.close()
     done = ran("--db", demo_db.with_name("gap.db"))
     assert (done.exit_code, done.stdout.startswith("gap     ")) == (0, True)
-    assert "2 chunks, 7 bytes of the response were not kept: the journal is at its bound" in done.stdout
+    assert (
+        "2 chunks, 7 bytes of the response were not kept: the journal is at its bound"
+        in done.stdout
+    )
     assert "this is not a failure" in done.stderr
 
 
@@ -549,7 +626,11 @@ def test_when_all_was_verified_is_kept_beside_the_database(demo_db: Path) -> Non
     ran("--db", demo_db)
     kept = last_verify(demo_db)
     assert kept is not None
-    assert (kept.sessions, kept.findings, began_ns <= kept.ended_ns <= time.time_ns()) == (1, 0, True)
+    assert (kept.sessions, kept.findings, began_ns <= kept.ended_ns <= time.time_ns()) == (
+        1,
+        0,
+        True,
+    )
     assert stat.S_IMODE(os.stat(verified_path(demo_db)).st_mode) == 0o600
 
 
@@ -575,30 +656,50 @@ LAST = "(SELECT max(exchange_id) FROM exchanges)"
     ],
     ids=["session", "exchange", "row of a session"],
 )
-def test_a_manifest_shows_what_no_chain_can(demo_db: Path, noted: Path, statements: Sequence[str]) -> None:
+def test_a_manifest_shows_what_no_chain_can(
+    demo_db: Path, noted: Path, statements: Sequence[str]
+) -> None:
     execute(demo_db, *statements)
     done = ran("--db", demo_db, "--against", noted)
     assert (done.exit_code, "bad " in done.stdout) == (4, True)
 
 
 def buried(path: Path, **changes: object) -> None:
-    """Delete the only session as a forger does: with the tombstone that a purge would leave, or another one."""
-    [(session_id, exchanges)] = superuser.asked(path, "SELECT session_id, count(*) FROM exchanges GROUP BY session_id")
+    """Delete the only session as a forger does: with the tombstone that a purge would leave, or
+    another one.
+    """
+    [(session_id, exchanges)] = superuser.asked(
+        path, "SELECT session_id, count(*) FROM exchanges GROUP BY session_id"
+    )
     [(count, size)] = superuser.asked(path, "SELECT count(*), sum(length(raw)) FROM events")
-    [(last,)] = superuser.asked(path, "SELECT hash FROM events ORDER BY exchange_id DESC, pos DESC LIMIT 1")
+    [(last,)] = superuser.asked(
+        path, "SELECT hash FROM events ORDER BY exchange_id DESC, pos DESC LIMIT 1"
+    )
     counts = {"exchanges": exchanges, "events": count, "bytes": size, **changes}
     last = counts.pop("last_hash", last)
     reindexed = [statement for index in INDEX.statements for statement in index.rebuild]
     execute(path, *EVERYTHING, *reindexed)
-    superuser.asked(path, "INSERT INTO tombstones VALUES (?, 1, 'old', ?, ?)", session_id, json.dumps(counts), last)
+    superuser.asked(
+        path,
+        "INSERT INTO tombstones VALUES (?, 1, 'old', ?, ?)",
+        session_id,
+        json.dumps(counts),
+        last,
+    )
 
 
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"exchanges": 0, "events": 0}, "its tombstone is of 0 exchanges of 0 events: recorder did not purge it"),
-        ({"events": 356}, "with 9 exchanges of 357 events, and its tombstone is of 9 exchanges of 356 events"),
+        (
+            {"exchanges": 0, "events": 0},
+            "its tombstone is of 0 exchanges of 0 events: recorder did not purge it",
+        ),
+        (
+            {"events": 356},
+            "with 9 exchanges of 357 events, and its tombstone is of 9 exchanges of 356 events",
+        ),
         ({"last_hash": b"x"}, "its tombstone has another last hash than the manifest"),
         ({"last_hash": None}, "its tombstone has another last hash than the manifest"),
     ],
@@ -617,7 +718,10 @@ def test_a_session_that_was_purged_after_the_manifest_is_said(demo_db: Path, not
     session_id = purged(demo_db)
     done = ran("--db", demo_db, "--against", noted)
     assert (done.exit_code, done.stdout) == (0, f"purged  {session_id}\n")
-    assert "Purged after the manifest: 1 session. The tombstones fit it; compare them with" in done.stderr
+    assert (
+        "Purged after the manifest: 1 session. The tombstones fit it; compare them with"
+        in done.stderr
+    )
     assert f"  Session {session_id} was purged on 1970-01-01" in done.stderr
     # The next manifest has the tombstone: it cannot be removed, or become another one.
     later.write_text(ran("--db", demo_db, "--manifest").stdout)
@@ -625,7 +729,10 @@ def test_a_session_that_was_purged_after_the_manifest_is_said(demo_db: Path, not
     done = ran("--db", demo_db, "--against", later)
     assert (done.exit_code, "after the manifest" in done.stderr) == (0, False)
     execute(demo_db, "UPDATE tombstones SET reason = 'another'")
-    assert "its tombstone is not the one that the manifest has" in ran("--db", demo_db, "--against", later).stdout
+    assert (
+        "its tombstone is not the one that the manifest has"
+        in ran("--db", demo_db, "--against", later).stdout
+    )
     execute(demo_db, "DELETE FROM tombstones")
     done = ran("--db", demo_db, "--against", later)
     assert (done.exit_code, "the tombstone was removed since" in done.stdout) == (4, True)
@@ -670,7 +777,9 @@ def test_nothing_there_is_exit_code_3(tmp_path: Path) -> None:
 
 
 def test_a_rebuild_that_is_due_is_said_and_nothing_compared(demo_db: Path) -> None:
-    execute(demo_db, "INSERT INTO rebuilds VALUES ('projections', '', '')", "DELETE FROM p_items_v1")
+    execute(
+        demo_db, "INSERT INTO rebuilds VALUES ('projections', '', '')", "DELETE FROM p_items_v1"
+    )
     done = ran("--db", demo_db)
     assert (done.exit_code, done.stdout) == (
         4,
@@ -690,7 +799,11 @@ def test_a_damaged_page_is_a_finding_and_no_traceback(demo_db: Path) -> None:
     ("name", "code", "words"),
     [
         ("none", 3, "There is no file {}."),
-        ("", 2, "{} has no manifest.json: give a manifest, or the folder of `recorder export --format parquet`."),
+        (
+            "",
+            2,
+            "{} has no manifest.json: give a manifest, or the folder of `recorder export --format parquet`.",
+        ),
     ],
 )
 def test_a_manifest_that_is_no_file_is_said_as_everywhere(

@@ -34,7 +34,9 @@ def assert_one_sentence(ran: Ran, code: int, *words: str) -> None:
     assert (ran.code, ran.out) == (code, b""), ran.err
     *usage, sentence = ran.err.strip().splitlines()
     assert re.fullmatch(r"Error: .*[.?]", sentence), ran.err
-    assert all(line.startswith(("Usage: recorder ", "Try 'recorder ")) or not line for line in usage), ran.err
+    assert all(
+        line.startswith(("Usage: recorder ", "Try 'recorder ")) or not line for line in usage
+    ), ran.err
     for word in words:
         assert word in sentence
 
@@ -50,27 +52,71 @@ def test_a_taken_port(tmp_path: Path) -> None:
 WRONG = {
     "unknown session": (["events", "nosuch"], 3, ["no session 'nosuch'", "recorder sessions"]),
     "a place of no store": ([*SERVE, "--ship", "bucket/edges"], 2, ["s3://", "file:FOLDER"]),
-    "an edge with a database": ([*SERVE, "--ship", "s3://b/e", "--db", "x.db"], 2, ["--db", "recorder collect"]),
-    "an edge with a viewer": ([*SERVE, "--ship", "s3://b/e", "--ui-port", "0"], 2, ["leave --ui-port out"]),
+    "an edge with a database": (
+        [*SERVE, "--ship", "s3://b/e", "--db", "x.db"],
+        2,
+        ["--db", "recorder collect"],
+    ),
+    "an edge with a viewer": (
+        [*SERVE, "--ship", "s3://b/e", "--ui-port", "0"],
+        2,
+        ["leave --ui-port out"],
+    ),
     "a collector of no store": (["collect", "http://b/e"], 2, ["s3://", "file:FOLDER"]),
-    "unknown exchange": (["events", "latest", "--exchange", "7"], 3, ["no exchange 7", "it has only 1"]),
-    "unknown exchange of a replay": (["replay", "latest", "--exchange", "abcdef"], 3, ["no exchange abcdef"]),
+    "unknown exchange": (
+        ["events", "latest", "--exchange", "7"],
+        3,
+        ["no exchange 7", "it has only 1"],
+    ),
+    "unknown exchange of a replay": (
+        ["replay", "latest", "--exchange", "abcdef"],
+        3,
+        ["no exchange abcdef"],
+    ),
     "speed of nothing": (["replay", "latest", "--speed", "0"], 2, ["over 0, or max"]),
     "negative speed": (["replay", "latest", "--speed", "-1"], 2, ["over 0, or max"]),
     "speed of no number": (["replay", "latest", "--speed", "fast"], 2, ["fast", "over 0, or max"]),
     "infinite speed": (["replay", "latest", "--speed", "inf"], 2, ["over 0, or max"]),
     "upstream without a name": ([*SERVE, "--upstream", "http://x"], 2, ["write NAME=URL"]),
-    "upstream without a host": ([*SERVE, "--upstream", "openai=api.openai.com"], 2, ["http:// or https://"]),
-    "upstream of another scheme": ([*SERVE, "--upstream", "openai=ftp://x"], 2, ["http:// or https://"]),
+    "upstream without a host": (
+        [*SERVE, "--upstream", "openai=api.openai.com"],
+        2,
+        ["http:// or https://"],
+    ),
+    "upstream of another scheme": (
+        [*SERVE, "--upstream", "openai=ftp://x"],
+        2,
+        ["http:// or https://"],
+    ),
     "upstream with a query": ([*SERVE, "--upstream", "openai=http://x/?key=1"], 2, ["query"]),
-    "upstream with a bad name": ([*SERVE, "--upstream", "Open AI=http://x"], 2, ["cannot name an upstream"]),
+    "upstream with a bad name": (
+        [*SERVE, "--upstream", "Open AI=http://x"],
+        2,
+        ["cannot name an upstream"],
+    ),
     "unknown engine": (["sessions", "--db", "mysql://x/y"], 2, ["mysql", "path"]),
     "two formats": (["events", "latest", "--raw", "--json"], 2, ["choose one"]),
     "an array without an end": (["events", "latest", "--follow", "--json"], 2, ["use --jsonl"]),
-    "session for a collector": (["export", "latest", "--to", "http://127.0.0.1:1"], 2, ["leave latest out"]),
-    "format for a collector": (["export", "--to", "x", "--format", "har"], 2, ["--format is not for --to"]),
-    "two ways to archive": (["db", "archive", "--list", "--attach", "x"], 2, ["or one of --list, --attach"]),
-    "archive of nothing": (["db", "archive", "--to", "ducklake:x.db"], 2, ["--older-than and --to belong together"]),
+    "session for a collector": (
+        ["export", "latest", "--to", "http://127.0.0.1:1"],
+        2,
+        ["leave latest out"],
+    ),
+    "format for a collector": (
+        ["export", "--to", "x", "--format", "har"],
+        2,
+        ["--format is not for --to"],
+    ),
+    "two ways to archive": (
+        ["db", "archive", "--list", "--attach", "x"],
+        2,
+        ["or one of --list, --attach"],
+    ),
+    "archive of nothing": (
+        ["db", "archive", "--to", "ducklake:x.db"],
+        2,
+        ["--older-than and --to belong together"],
+    ),
     "cache of one exchange": (["show", "latest", "1", "--cache"], 2, ["leave EXCHANGE"]),
     "two views of a session": (["show", "latest", "--cache", "--chain"], 2, ["leave EXCHANGE"]),
     "no session": (["replay"], 2, ["Missing argument 'SESSION'"]),
@@ -78,12 +124,33 @@ WRONG = {
     "unknown verb": (["nonsense"], 2, ["No such command 'nonsense'."]),
     **{
         f"gone {verb}": ([*verb.split()], 2, [f"`recorder {verb}` is now written `"])
-        for verb in ("cache", "cassette", "completion", "otlp", "schema", "db archives", "db attach", "db detach")
+        for verb in (
+            "cache",
+            "cassette",
+            "completion",
+            "otlp",
+            "schema",
+            "db archives",
+            "db attach",
+            "db detach",
+        )
     },
     "misspelt verb": (["sesions"], 2, ["Did you mean 'sessions'?"]),
-    "client elsewhere": (["env", "openai", "--url", "localhost:8787"], 2, ["is not an http or https URL"]),
-    "client with a query": (["env", "openai", "--url", "http://x/?y"], 2, ["is not an http or https URL"]),
-    "client that a shell obeys": (["env", "codex", "--url", 'http://x/"'], 2, ["is not an http or https URL"]),
+    "client elsewhere": (
+        ["env", "openai", "--url", "localhost:8787"],
+        2,
+        ["is not an http or https URL"],
+    ),
+    "client with a query": (
+        ["env", "openai", "--url", "http://x/?y"],
+        2,
+        ["is not an http or https URL"],
+    ),
+    "client that a shell obeys": (
+        ["env", "codex", "--url", 'http://x/"'],
+        2,
+        ["is not an http or https URL"],
+    ),
     **{
         f"open to {host}": (["serve", "--host", host], 2, ["is not a loopback address"])
         for host in ("0.0.0.0", "::", "example.com")
@@ -134,7 +201,9 @@ DATABASES: dict[str, tuple[Callable[[Path], None], list[str]]] = {
 
 
 @pytest.mark.parametrize(("make", "words"), DATABASES.values(), ids=DATABASES)
-def test_a_database_that_is_none_of_ours(tmp_path: Path, make: Callable[[Path], None], words: list[str]) -> None:
+def test_a_database_that_is_none_of_ours(
+    tmp_path: Path, make: Callable[[Path], None], words: list[str]
+) -> None:
     db = tmp_path / "recorder.db"
     make(db)
     before = db.read_bytes() if db.is_file() else b""
@@ -143,7 +212,9 @@ def test_a_database_that_is_none_of_ours(tmp_path: Path, make: Callable[[Path], 
     assert (db.read_bytes() if db.is_file() else b"") == before
 
 
-@pytest.mark.skipif(os.geteuid() == 0 and sys.platform != "linux", reason="root may write everywhere")
+@pytest.mark.skipif(
+    os.geteuid() == 0 and sys.platform != "linux", reason="root may write everywhere"
+)
 @pytest.mark.parametrize("command", [SERVE, ("db", "upgrade")], ids=" ".join)
 def test_a_database_that_cannot_be_written(tmp_path: Path, command: tuple[str, ...]) -> None:
     tmp_path.chmod(0o500)

@@ -1,4 +1,6 @@
-"""The provider of `recorder demo`: what real SDKs, agents and probes get from its bundled cassettes."""
+"""The provider of `recorder demo`: what real SDKs, agents and probes get from its bundled
+cassettes.
+"""
 
 from __future__ import annotations
 
@@ -28,8 +30,15 @@ from tests.support.ollama_sdk import CHAT, ollama_reading
 from tests.support.probe.gateway import faults_in, probed
 from tests.support.sdks import ASKS, InteractionError, anthropic_client, openai_client
 
-WEATHER_TOOL = {"type": "function", "name": "get_weather", "parameters": {"type": "object", "properties": {}}}
-CITIES = [("get_weather", {"city": "Paris", "unit": "celsius"}), ("get_weather", {"city": "Zürich", "unit": "celsius"})]
+WEATHER_TOOL = {
+    "type": "function",
+    "name": "get_weather",
+    "parameters": {"type": "object", "properties": {}},
+}
+CITIES = [
+    ("get_weather", {"city": "Paris", "unit": "celsius"}),
+    ("get_weather", {"city": "Zürich", "unit": "celsius"}),
+]
 BEGINNINGS = {
     "Hello!": "A stream is a letter that arrives word by word.",
     "weather": "",
@@ -92,19 +101,27 @@ def asked(api: str, text: str, **more: Any) -> tuple[str, dict[str, Any]]:
     return {
         "openai-responses": ("/v1/responses", {"model": "m", "input": text, **more}),
         "openai-chat": ("/v1/chat/completions", {"model": "m", "messages": messages, **more}),
-        "anthropic": ("/v1/messages", {"model": "m", "max_tokens": 99, "messages": messages, **more}),
+        "anthropic": (
+            "/v1/messages",
+            {"model": "m", "max_tokens": 99, "messages": messages, **more},
+        ),
         "gemini-interactions": ("/v1beta/interactions", {"model": "m", "input": text, **more}),
         "bedrock-converse": (
             "/model/m/converse",
             {"messages": [{"role": "user", "content": [{"text": text}]}], **more},
         ),
         "ollama": ("/api/chat", {"model": "m", "messages": messages, **more}),
-        "gemini": ("/v1/models/m:generateContent", {"contents": [{"parts": [{"text": text}]}], **more}),
+        "gemini": (
+            "/v1/models/m:generateContent",
+            {"contents": [{"parts": [{"text": text}]}], **more},
+        ),
     }[api]
 
 
 @pytest.mark.parametrize("api", OF_MODELS)
-async def test_a_refusal_has_the_status_that_the_question_names(client: httpx.AsyncClient, api: str) -> None:
+async def test_a_refusal_has_the_status_that_the_question_names(
+    client: httpx.AsyncClient, api: str
+) -> None:
     statuses = {}
     for text in REFUSED:
         path, body = asked(api, text)
@@ -122,17 +139,28 @@ def test_each_wire_format_has_an_answer_for_each_keyword(api: str) -> None:
     assert any(question.has_results for question in questions)
 
 
-async def output_of(client: httpx.AsyncClient, tool: str, *results: dict[str, Any]) -> list[dict[str, Any]]:
+async def output_of(
+    client: httpx.AsyncClient, tool: str, *results: dict[str, Any]
+) -> list[dict[str, Any]]:
     """What an agent with that tool gets, as items, when a person says "Use the shell"."""
     given = [{"role": "user", "content": "Use the shell."}, *results]
-    body = {"model": "m", "stream": True, "input": given, "tools": [{"type": "function", "name": tool}]}
+    body = {
+        "model": "m",
+        "stream": True,
+        "input": given,
+        "tools": [{"type": "function", "name": tool}],
+    }
     stream = (await client.post("/v1/responses", json=body)).text
-    output: list[dict[str, Any]] = json.loads(stream.rstrip().rpartition("data: ")[2])["response"]["output"]
+    output: list[dict[str, Any]] = json.loads(stream.rstrip().rpartition("data: ")[2])["response"][
+        "output"
+    ]
     return output
 
 
 async def test_an_agent_is_told_to_use_the_tool_that_it_has(client: httpx.AsyncClient) -> None:
-    assert [item.get("name") for item in await output_of(client, "exec_command")] == ["exec_command"]
+    assert [item.get("name") for item in await output_of(client, "exec_command")] == [
+        "exec_command"
+    ]
     assert (await output_of(client, "get_weather"))[-1]["type"] == "message"
     result = {"type": "function_call_output", "call_id": "call_1", "output": "6"}
     [*_, message] = await output_of(client, "exec_command", result)
@@ -155,7 +183,9 @@ async def test_a_path_without_recordings_is_not_found(client: httpx.AsyncClient)
 async def test_a_websocket_turn_is_answered_and_continued(client: httpx.AsyncClient) -> None:
     request = {"model": "gpt-demo", "tools": [WEATHER_TOOL]}
     async with connected(client, "/v1/responses") as connection:
-        called = json.loads((await connection.ask({**request, "input": "weather in Rome?"}))[-1])["response"]
+        called = json.loads((await connection.ask({**request, "input": "weather in Rome?"}))[-1])[
+            "response"
+        ]
         [first, *_] = [item for item in called["output"] if item["type"] == "function_call"]
         result = {"type": "function_call_output", "call_id": first["call_id"], "output": "18 °C"}
         more = {"input": [result], "previous_response_id": called["id"]}
@@ -179,7 +209,9 @@ def ask_openai_agent(url: str) -> None:
         assert isinstance(last, AgentSessionRequiresActionEvent)
         called: Any = last.session.required_actions
         given: Any = {"type": "agent.session.input.tool_result", "success": True, "output": "18 °C"}
-        results: Any = [{**given, "call_id": call.call_id, "turn_id": call.turn_id} for call in called]
+        results: Any = [
+            {**given, "call_id": call.call_id, "turn_id": call.turn_id} for call in called
+        ]
         sessions.events.create(last.session.id, events=results)
         answered = [*sessions.events.stream(last.session.id)]
     assert [(call.name, call.arguments) for call in called] == CITIES
@@ -224,7 +256,9 @@ def converse(url: str) -> list[dict[str, Any]]:
 
 async def test_botocore_reads_the_binary_messages_of_an_answer(base_url: str) -> None:
     events = await asyncio.to_thread(converse, base_url)
-    deltas = [event["contentBlockDelta"]["delta"] for event in events if "contentBlockDelta" in event]
+    deltas = [
+        event["contentBlockDelta"]["delta"] for event in events if "contentBlockDelta" in event
+    ]
     assert "".join(delta.get("text", "") for delta in deltas).startswith(BEGINNINGS["Hello!"])
     assert [name for event in events[-2:] for name in event] == ["messageStop", "metadata"]
 

@@ -1,4 +1,6 @@
-"""`recorder export --format chat`: each conversation of the four APIs as one line that OpenAI takes for fine-tuning."""
+"""`recorder export --format chat`: each conversation of the four APIs as one line that OpenAI takes
+for fine-tuning.
+"""
 
 from __future__ import annotations
 
@@ -46,8 +48,9 @@ def returned(id: str, text: str = "18") -> dict[str, Any]:
 def check(line: Mapping[str, Any]) -> None:
     """Raise `AssertionError` for a line that OpenAI's fine-tuning of chat models would refuse.
 
-    The rules are those of its guide "Supervised fine-tuning" (the data format, and function calling in it): known
-    members and roles, an answer at the end, each call with its result after it, arguments that are JSON.
+    The rules are those of its guide "Supervised fine-tuning" (the data format, and function calling
+    in it): known members and roles, an answer at the end, each call with its result after it,
+    arguments that are JSON.
     """
     assert line.keys() <= {"messages", "tools", "parallel_tool_calls"}
     messages = line["messages"]
@@ -97,9 +100,16 @@ def document_of(api: str, target: str) -> dict[str, Any]:
 def add_responses(made: Conversations) -> None:
     tools = [{"type": "function", "strict": True, **FUNCTION}, {"type": "web_search"}]
     session = made.session("s")
-    about = {"model": "m", "instructions": "Be brief.", "tools": tools, "parallel_tool_calls": False}
+    about = {
+        "model": "m",
+        "instructions": "Be brief.",
+        "tools": tools,
+        "parallel_tool_calls": False,
+    }
     asked = {**about, "input": "Is it warm in Bern?"}
-    frames = response(*thought("Hm."), *call("weather", '{"city":"Bern"}', index=1, call_id="call_a"), id="resp_1")
+    frames = response(
+        *thought("Hm."), *call("weather", '{"city":"Bern"}', index=1, call_id="call_a"), id="resp_1"
+    )
     session.exchange(frames, body=asked)
     result = {"type": "function_call_output", "call_id": "call_a", "output": "18"}
     asked = {**about, "previous_response_id": "resp_1", "input": [result]}
@@ -111,27 +121,66 @@ def add_chat(made: Conversations) -> None:
     session, kind = made.session("s"), document_of("openai-chat", "/v1/chat/completions")
 
     def answer(**given: Any) -> list[bytes]:
-        choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": None, **given}}
-        return [json.dumps({"object": "chat.completion", "id": "c", "model": "m", "choices": [choice]}).encode()]
+        choice = {
+            "index": 0,
+            "finish_reason": "stop",
+            "message": {"role": "assistant", "content": None, **given},
+        }
+        return [
+            json.dumps(
+                {"object": "chat.completion", "id": "c", "model": "m", "choices": [choice]}
+            ).encode()
+        ]
 
-    begun = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Is it warm in Bern?"}]
-    session.exchange(answer(tool_calls=calling("call_a")["tool_calls"]), body={**asked, "messages": begun}, **kind)
-    filled = {"name": "weather", "arguments": '{"city": "Bern", "unit": "C"}'}  # by a schema of the client
-    repeated = {**calling("call_a"), "tool_calls": [{"id": "call_a", "type": "function", "function": filled}]}
+    begun = [
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": "Is it warm in Bern?"},
+    ]
+    session.exchange(
+        answer(tool_calls=calling("call_a")["tool_calls"]),
+        body={**asked, "messages": begun},
+        **kind,
+    )
+    # by a schema of the client
+    filled = {"name": "weather", "arguments": '{"city": "Bern", "unit": "C"}'}
+    repeated = {
+        **calling("call_a"),
+        "tool_calls": [{"id": "call_a", "type": "function", "function": filled}],
+    }
     begun += [repeated, returned("call_a")]
-    session.exchange(answer(content="Yes, 18 degrees."), body={**asked, "messages": begun}, at_s=2, **kind)
+    session.exchange(
+        answer(content="Yes, 18 degrees."), body={**asked, "messages": begun}, at_s=2, **kind
+    )
 
 
 def add_anthropic(made: Conversations) -> None:
     tool = {"name": "weather", "description": "Weather", "input_schema": SCHEMA}
     billing = {"type": "text", "text": "x-anthropic-billing-header: cc_version=2"}
-    system = [billing, {"type": "text", "text": "Be brief.", "cache_control": {"type": "ephemeral"}}]
-    asked = {"model": "m", "max_tokens": 9, "system": system, "tools": [tool, {"type": "web_search_20250305"}]}
+    system = [
+        billing,
+        {"type": "text", "text": "Be brief.", "cache_control": {"type": "ephemeral"}},
+    ]
+    asked = {
+        "model": "m",
+        "max_tokens": 9,
+        "system": system,
+        "tools": [tool, {"type": "web_search_20250305"}],
+    }
     session, kind = made.session("s"), document_of("anthropic", "/v1/messages")
 
     def answer(*content: Any, reason: str) -> list[bytes]:
-        about = {"id": "msg_1", "type": "message", "role": "assistant", "model": "m", "stop_reason": reason}
-        return [json.dumps({**about, "content": content, "usage": {"input_tokens": 1, "output_tokens": 1}}).encode()]
+        about = {
+            "id": "msg_1",
+            "type": "message",
+            "role": "assistant",
+            "model": "m",
+            "stop_reason": reason,
+        }
+        return [
+            json.dumps(
+                {**about, "content": content, "usage": {"input_tokens": 1, "output_tokens": 1}}
+            ).encode()
+        ]
 
     question = {"role": "user", "content": [{"type": "text", "text": "Is it warm in Bern?"}]}
     content = [
@@ -139,11 +188,23 @@ def add_anthropic(made: Conversations) -> None:
         {"type": "text", "text": "I look."},
         {"type": "tool_use", "id": "toolu_1", "name": "weather", "input": {"city": "Bern"}},
     ]
-    session.exchange(answer(*content, reason="tool_use"), body={**asked, "messages": [question]}, **kind)
-    result = {"type": "tool_result", "tool_use_id": "toolu_1", "content": [{"type": "text", "text": "18"}]}
-    went_on = [question, {"role": "assistant", "content": content}, {"role": "user", "content": [result]}]
+    session.exchange(
+        answer(*content, reason="tool_use"), body={**asked, "messages": [question]}, **kind
+    )
+    result = {
+        "type": "tool_result",
+        "tool_use_id": "toolu_1",
+        "content": [{"type": "text", "text": "18"}],
+    }
+    went_on = [
+        question,
+        {"role": "assistant", "content": content},
+        {"role": "user", "content": [result]},
+    ]
     said = {"type": "text", "text": "Yes, 18 degrees."}
-    session.exchange(answer(said, reason="end_turn"), body={**asked, "messages": went_on}, at_s=2, **kind)
+    session.exchange(
+        answer(said, reason="end_turn"), body={**asked, "messages": went_on}, at_s=2, **kind
+    )
 
 
 def add_gemini(made: Conversations) -> None:
@@ -153,15 +214,27 @@ def add_gemini(made: Conversations) -> None:
     session, kind = made.session("s"), document_of("gemini", "/v1beta/models/m:generateContent")
 
     def answer(*parts: Any) -> list[bytes]:
-        candidate = {"content": {"role": "model", "parts": parts}, "finishReason": "STOP", "index": 0}
-        return [json.dumps({"candidates": [candidate], "modelVersion": "m", "responseId": "r"}).encode()]
+        candidate = {
+            "content": {"role": "model", "parts": parts},
+            "finishReason": "STOP",
+            "index": 0,
+        }
+        return [
+            json.dumps({"candidates": [candidate], "modelVersion": "m", "responseId": "r"}).encode()
+        ]
 
     question = {"role": "user", "parts": [{"text": "Is it warm in Bern?"}]}
     called = {"functionCall": {"name": "weather", "args": {"city": "Bern"}}}
-    session.exchange(answer({"text": "Hm.", "thought": True}, called), body={**asked, "contents": [question]}, **kind)
+    session.exchange(
+        answer({"text": "Hm.", "thought": True}, called),
+        body={**asked, "contents": [question]},
+        **kind,
+    )
     result = {"functionResponse": {"name": "weather", "response": {"degrees": 18}}}
     went_on = [question, {"role": "model", "parts": [called]}, {"role": "user", "parts": [result]}]
-    session.exchange(answer({"text": "Yes, 18 degrees."}), body={**asked, "contents": went_on}, at_s=2, **kind)
+    session.exchange(
+        answer({"text": "Yes, 18 degrees."}), body={**asked, "contents": went_on}, at_s=2, **kind
+    )
 
 
 @pytest.mark.parametrize(
@@ -174,7 +247,11 @@ def add_gemini(made: Conversations) -> None:
             [calling("toolu_1", "I look."), returned("toolu_1")],
             "tools of the provider (1), reasoning (1)",
         ),
-        (add_gemini, [calling("call_1"), returned("call_1", '{"degrees":18}')], "tools of the provider (1)"),
+        (
+            add_gemini,
+            [calling("call_1"), returned("call_1", '{"degrees":18}')],
+            "tools of the provider (1)",
+        ),
     ],
 )
 def test_the_last_exchange_has_the_conversation(
@@ -184,7 +261,10 @@ def test_the_last_exchange_has_the_conversation(
     ran = run(made.path, "export", "s", "--format", "chat")
     [line] = lines(ran)
     filled = {"name": "weather", "arguments": '{"city": "Bern", "unit": "C"}'}
-    call_a = {**calling("call_a"), "tool_calls": [{"id": "call_a", "type": "function", "function": filled}]}
+    call_a = {
+        **calling("call_a"),
+        "tool_calls": [{"id": "call_a", "type": "function", "function": filled}],
+    }
     assert line["messages"] == [SYSTEM, QUESTION, *(middle or [call_a, returned("call_a")]), ANSWER]
     strict = {"strict": True} if add is add_responses else {}
     assert line["tools"] == [{"type": "function", "function": {**FUNCTION, **strict}}]
@@ -209,7 +289,10 @@ def test_one_exchange_can_be_had_although_others_continue_it(
 
 def asks(*said: str) -> dict[str, Any]:
     roles = ("user", "assistant")
-    return {"model": "m", "input": [{"role": roles[at % 2], "content": text} for at, text in enumerate(said)]}
+    return {
+        "model": "m",
+        "input": [{"role": roles[at % 2], "content": text} for at, text in enumerate(said)],
+    }
 
 
 def test_a_conversation_that_was_forked_has_a_line_for_each_end(made: Conversations) -> None:
@@ -218,13 +301,21 @@ def test_a_conversation_that_was_forked_has_a_line_for_each_end(made: Conversati
     session.exchange(response(*message("other"), id="resp_2"), body=asks("a"), at_s=2)
     session.exchange(response(*message("d"), id="resp_3"), body=asks("a", "b ", "c"), at_s=4)
     ends = [line["messages"] for line in lines(run(made.path, "export", "s", "--format", "chat"))]
-    assert [[each["content"] for each in messages] for messages in ends] == [["a", "other"], ["a", "b ", "c", "d"]]
+    assert [[each["content"] for each in messages] for messages in ends] == [
+        ["a", "other"],
+        ["a", "b ", "c", "d"],
+    ]
 
 
 def test_exchanges_without_a_whole_answer_are_counted(made: Conversations) -> None:
     session = made.session("s")
     session.exchange(response(*message("b"), id="resp_1"), body=asks("a"))
-    session.exchange(response(*message("b"), id="resp_2")[:2], body=asks("x"), at_s=2, outcome="client_disconnect")
+    session.exchange(
+        response(*message("b"), id="resp_2")[:2],
+        body=asks("x"),
+        at_s=2,
+        outcome="client_disconnect",
+    )
     session.exchange(response(*thought("Hm."), id="resp_3"), body=asks("y"), at_s=4)
     session.exchange([], body={"query": "z"}, at_s=6, api="other", target="/search")
     ran = run(made.path, "export", "s", "--format", "chat")
@@ -241,10 +332,15 @@ def test_exchanges_without_a_whole_answer_are_counted(made: Conversations) -> No
 
 def test_a_conversation_that_begins_elsewhere_says_so(made: Conversations) -> None:
     session = made.session("s")
-    session.exchange(response(*message("b"), id="resp_1"), body={**asks("a"), "previous_response_id": "resp_0"})
+    session.exchange(
+        response(*message("b"), id="resp_1"), body={**asks("a"), "previous_response_id": "resp_0"}
+    )
     ran = run(made.path, "export", "s", "--format", "chat")
     assert len(lines(ran)) == 1
-    assert "The conversation of exchange 1 is not whole: response resp_0 was not recorded here." in ran.err
+    assert (
+        "The conversation of exchange 1 is not whole: response resp_0 was not recorded here."
+        in ran.err
+    )
 
 
 def test_a_session_without_conversations_is_an_error(made: Conversations) -> None:
@@ -265,7 +361,8 @@ def test_pictures_stay_and_other_media_are_counted(made: Conversations) -> None:
         {"type": "input_file", "file_id": "file_2"},
     ]
     made.session("s").exchange(
-        response(*message("Nice.")), body={"model": "m", "input": [{"role": "user", "content": content}]}
+        response(*message("Nice.")),
+        body={"model": "m", "input": [{"role": "user", "content": content}]},
     )
     ran = run(made.path, "export", "s", "--format", "chat")
     [line] = lines(ran)
@@ -285,13 +382,23 @@ def test_tools_that_take_text_are_functions_with_one_argument(made: Conversation
         {"type": "message", "role": "user", "content": "Stop. And now?"},
         {"type": "web_search_call", "id": "ws_1", "status": "completed"},
     ]
-    asked = {"model": "m", "input": items, "tools": [{"type": "custom", "name": "patch", "description": "Edits"}]}
+    asked = {
+        "model": "m",
+        "input": items,
+        "tools": [{"type": "custom", "name": "patch", "description": "Edits"}],
+    }
     made.session("s").exchange(response(*message("Done.")), body=asked)
     ran = run(made.path, "export", "s", "--format", "chat")
     [line] = lines(ran)
     [one] = line["messages"][1]["tool_calls"]
     assert json.loads(one["function"]["arguments"]) == {"input": "*** Begin"}
-    assert [each["role"] for each in line["messages"]] == ["user", "assistant", "tool", "user", "assistant"]
+    assert [each["role"] for each in line["messages"]] == [
+        "user",
+        "assistant",
+        "tool",
+        "user",
+        "assistant",
+    ]
     for lost in (
         "tools that take free text, written as functions (1)",
         "calls with free text, written as an argument (1)",
@@ -327,7 +434,9 @@ def test_half_a_character_is_escaped(made: Conversations) -> None:
         ("codex", "developer developer developer developer user user assistant tool", "exec"),
     ],
 )
-def test_agents_work_is_one_conversation(tmp_path: Path, client: str, roles: str, tool: str) -> None:
+def test_agents_work_is_one_conversation(
+    tmp_path: Path, client: str, roles: str, tool: str
+) -> None:
     path = tmp_path / "run.jsonl"
     path.write_bytes(gzip.decompress((SESSIONS / f"{client}-none.jsonl.gz").read_bytes()))
     assert run(tmp_path / "r.db", "import", path).code == 0
@@ -347,4 +456,6 @@ def test_what_a_real_program_did_is_a_conversation(tmp_path: Path) -> None:
         ["user", "assistant"],
         ["user", "assistant"],
     ]
-    assert "2 exchanges left out: without a request (1), with status client_disconnect (1)." in ran.err
+    assert (
+        "2 exchanges left out: without a request (1), with status client_disconnect (1)." in ran.err
+    )

@@ -12,16 +12,31 @@ from typing import Any
 import pytest
 from sqlalchemy import URL
 
-from tests.support.conversations import Conversations, answering, asking, call, message, response, thought
+from tests.support.conversations import (
+    Conversations,
+    answering,
+    asking,
+    call,
+    message,
+    response,
+    thought,
+)
 from tests.support.server import Ran, run
 from tests.unit.wire.grouping.test_purpose import FORKED, MAIN, SUB
 
 QUESTION, TASK = "Look it up, please", "Find the page about streams"
 SYSTEM = {"role": "developer", "content": "Be brief. " * 40}
-CALL = {"type": "function_call", "call_id": "call_1", "name": "spawn_agent", "arguments": json.dumps({"message": TASK})}
+CALL = {
+    "type": "function_call",
+    "call_id": "call_1",
+    "name": "spawn_agent",
+    "arguments": json.dumps({"message": TASK}),
+}
 
 
-def used(input_tokens: int, output_tokens: int, cached: int = 0, reasoning: int = 0) -> dict[str, Any]:
+def used(
+    input_tokens: int, output_tokens: int, cached: int = 0, reasoning: int = 0
+) -> dict[str, Any]:
     return {
         "input_tokens": input_tokens,
         "input_tokens_details": {"cached_tokens": cached},
@@ -42,7 +57,10 @@ def delegated(database: Path | URL) -> Conversations:
     session.exchange(found, [SYSTEM, *asking(TASK)], at_s=3, thread_id=SUB, headers=FORKED)
     asked += [CALL, *answering(f"{SUB}: page 7")]
     session.exchange(
-        response(*message("Page 7."), id="resp_3", usage=used(170, 6, cached=120)), asked, at_s=8.5, thread_id=MAIN
+        response(*message("Page 7."), id="resp_3", usage=used(170, 6, cached=120)),
+        asked,
+        at_s=8.5,
+        thread_id=MAIN,
     )
     return made
 
@@ -66,7 +84,13 @@ def test_a_turn_has_what_it_adds_and_the_gap_after_the_answer_before(database: U
     assert agent == {
         "session_id": SUB, "timestamp": 3000, "input_length": 130, "output_length": 8, "hash_ids": [0, 1, 3]
     }  # fmt: skip
-    assert last == {"session_id": MAIN, "delay": 7500, "input_length": 30, "output_length": 6, "hash_ids": [4]}
+    assert last == {
+        "session_id": MAIN,
+        "delay": 7500,
+        "input_length": 30,
+        "output_length": 6,
+        "hash_ids": [4],
+    }
 
 
 def test_whole_prompts_are_those_that_the_provider_counted(database: URL) -> None:
@@ -77,7 +101,9 @@ def test_whole_prompts_are_those_that_the_provider_counted(database: URL) -> Non
     assert len(last["hash_ids"]) == 4
 
 
-def test_input_that_nobody_counted_is_estimated_and_other_exchanges_are_named(tmp_path: Path) -> None:
+def test_input_that_nobody_counted_is_estimated_and_other_exchanges_are_named(
+    tmp_path: Path,
+) -> None:
     made = Conversations(tmp_path / "recorder.db")
     session = made.session("agents")
     session.exchange(response(*message("Hi."), usage=used(100, 5)), asking("x" * 400))
@@ -102,7 +128,11 @@ def test_a_step_has_its_calls_their_results_and_its_tokens(database: URL) -> Non
     assert [system["source"], user["message"]] == ["system", QUESTION]
     assert called["reasoning_content"] == "Hm."
     [made] = called["tool_calls"]
-    assert made == {"tool_call_id": "call_1", "function_name": "spawn_agent", "arguments": {"message": TASK}}
+    assert made == {
+        "tool_call_id": "call_1",
+        "function_name": "spawn_agent",
+        "arguments": {"message": TASK},
+    }
     [result] = called["observation"]["results"]
     assert (result["source_call_id"], result["content"]) == ("call_1", f"{SUB}: page 7")
     assert answered["message"] == "Page 7."
@@ -123,7 +153,9 @@ def test_a_sub_agent_is_embedded_and_the_result_of_its_call_refers_to_it(databas
 
 def test_the_cost_of_all_agents_together_is_that_of_the_log(tmp_path: Path) -> None:
     made, prices = delegated(tmp_path / "recorder.db"), tmp_path / "prices.toml"
-    prices.write_text('[[price]]\nprovider = "openai"\nmodel = "gpt-5"\ninput = 1.25\ncache_read = 0.1\noutput = 10\n')
+    prices.write_text(
+        '[[price]]\nprovider = "openai"\nmodel = "gpt-5"\ninput = 1.25\ncache_read = 0.1\noutput = 10\n'
+    )
     assert run(made.path, "prices", "update", "--file", prices).code == 0
     [trajectory] = exported(made.path, "atif")
     query = ("query", "SELECT sum(cost_picousd) AS picousd FROM costs", "--json")
@@ -140,7 +172,10 @@ def test_history_that_was_not_recorded_is_copied_context(tmp_path: Path) -> None
     asked = [*asking("Hi"), said, *asking("And now?")]
     made.session("agents").exchange(response(*message("Bye.")), asked)
     [trajectory] = exported(made.path, "atif")
-    told = [(step["source"], step["message"], step.get("is_copied_context")) for step in trajectory["steps"]]
+    told = [
+        (step["source"], step["message"], step.get("is_copied_context"))
+        for step in trajectory["steps"]
+    ]
     assert told == [
         ("user", "Hi", None),
         ("agent", "Hello.", True),

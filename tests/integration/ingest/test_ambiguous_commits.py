@@ -1,4 +1,6 @@
-"""B8, commits that nobody knows of: undone, not acknowledged, cut off. What is told again is in the log once."""
+"""B8, commits that nobody knows of: undone, not acknowledged, cut off. What is told again is in the
+log once.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ class Doubtful(Store):
 
     @contextmanager
     def transaction(self, alone: bool = False) -> Iterator[None]:
-        fate = self.dice.choice(("good", "good", "good", "undone", "unheard", "cut before", "cut after"))
+        fate = self.dice.choice(
+            ("good", "good", "good", "undone", "unheard", "cut before", "cut after")
+        )
         self.doubts += fate != "good"
         with super().transaction(alone):
             yield
@@ -79,7 +83,9 @@ def step(exchange: Exchange, open_: dict[Exchange, list[bytes]]) -> None:
 def assert_told_once(folder: Path, told: list[Exchange]) -> None:
     found = {entry.exchange.exchange_id: entry for entry in entries(folder / "recorder.db")}
     assert_chained(found.values())
-    assert {id: entry.body for id, entry in found.items()} == {each.id: each.received for each in told}
+    assert {id: entry.body for id, entry in found.items()} == {
+        each.id: each.received for each in told
+    }
     assert all(entry.end["lossless"] for entry in found.values())
 
 
@@ -89,6 +95,8 @@ def test_what_is_told_again_is_in_the_log_once(tmp_path: Path, seed: int) -> Non
 
 
 @pytest.mark.slow
-def test_after_1000_commits_in_doubt_there_is_neither_a_hole_nor_a_copy(tmp_path: Path, seed: int) -> None:
+def test_after_1000_commits_in_doubt_there_is_neither_a_hole_nor_a_copy(
+    tmp_path: Path, seed: int
+) -> None:
     """B8."""
     assert_told_once(tmp_path, tell(tmp_path, 1_000, seed))

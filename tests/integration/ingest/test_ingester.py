@@ -56,7 +56,11 @@ class Exchange:
     """One exchange as the proxy journals it, step by step."""
 
     def __init__(
-        self, journal: Journal, body: bytes = b"{}", response: Sequence[tuple[str, str]] = SSE, **head: Any
+        self,
+        journal: Journal,
+        body: bytes = b"{}",
+        response: Sequence[tuple[str, str]] = SSE,
+        **head: Any,
     ) -> None:
         self.id = uuid7(head.get("started_ns") or time.time_ns(), os.urandom(10))
         self._tape: ExchangeWriter = journal.exchange()
@@ -97,7 +101,10 @@ class Exchange:
 def stream(seed: int, count: int = 30) -> list[bytes]:
     """Chunks that cut frames anywhere."""
     noise = random.Random(seed)
-    frames = [b'data: {"type":"x","n":%d,"pad":"%s"}\n\n' % (n, b"p" * noise.randrange(300)) for n in range(count)]
+    frames = [
+        b'data: {"type":"x","n":%d,"pad":"%s"}\n\n' % (n, b"p" * noise.randrange(300))
+        for n in range(count)
+    ]
     data = b"".join(frames) + COMPLETED
     cuts = sorted(noise.randrange(len(data)) for _ in range(count))
     return [data[a:b] for a, b in zip([0, *cuts], [*cuts, len(data)], strict=True)]
@@ -142,17 +149,23 @@ def locked(path: Path) -> Iterator[sqlite3.Connection]:
 def session_size(path: Path, exchange: Exchange) -> int:
     """How many exchanges are in the session of one."""
     of_one = "(SELECT session_id FROM exchanges WHERE exchange_id = ?)"
-    [(count,)] = query(path, f"SELECT count(*) FROM exchanges WHERE session_id = {of_one}", exchange.id)
+    [(count,)] = query(
+        path, f"SELECT count(*) FROM exchanges WHERE session_id = {of_one}", exchange.id
+    )
     return int(count)
 
 
 def body(path: Path, exchange_id: str) -> bytes:
-    rows = query(path, "SELECT kind, raw FROM events WHERE exchange_id = ? ORDER BY pos", exchange_id)
+    rows = query(
+        path, "SELECT kind, raw FROM events WHERE exchange_id = ? ORDER BY pos", exchange_id
+    )
     return b"".join(raw for kind, raw in rows if kind in BODY_KINDS)
 
 
 def ending(path: Path, exchange_id: str) -> EndRecord:
-    [(raw,)] = query(path, "SELECT raw FROM events WHERE exchange_id = ? AND kind = 'end'", exchange_id)
+    [(raw,)] = query(
+        path, "SELECT raw FROM events WHERE exchange_id = ? AND kind = 'end'", exchange_id
+    )
     return msgspec.json.decode(raw, type=EndRecord)
 
 
@@ -160,7 +173,9 @@ def rows(path: Path) -> list[Any]:
     return query(path, "SELECT * FROM events ORDER BY session_id, exchange_id, pos")
 
 
-def test_interleaved_exchanges_are_put_together_again(store: Store, journal: Journal, path: Path) -> None:
+def test_interleaved_exchanges_are_put_together_again(
+    store: Store, journal: Journal, path: Path
+) -> None:
     exchanges = [Exchange(journal) for _ in range(4)]
     for chunks in zip(*(stream(seed) for seed in range(4)), strict=True):
         for exchange, chunk in zip(exchanges, chunks, strict=True):
@@ -173,7 +188,9 @@ def test_interleaved_exchanges_are_put_together_again(store: Store, journal: Jou
         assert ending(path, exchange.id).status == "completed"
 
 
-def test_an_exchange_can_be_read_while_it_streams(store: Store, journal: Journal, path: Path) -> None:
+def test_an_exchange_can_be_read_while_it_streams(
+    store: Store, journal: Journal, path: Path
+) -> None:
     exchange = Exchange(journal).chunk(b"data: 1\n\ndata: 2")
     ingester = Ingester(store, journal.directory, never)
     ingester.drain()
@@ -185,7 +202,9 @@ def test_an_exchange_can_be_read_while_it_streams(store: Store, journal: Journal
 
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(5))
-def test_an_ingester_that_died_anywhere_is_resumed_with_the_same_result(tmp_path: Path, seed: int) -> None:
+def test_an_ingester_that_died_anywhere_is_resumed_with_the_same_result(
+    tmp_path: Path, seed: int
+) -> None:
     """Every step is taken by a new ingester, as after a crash; a journal told once is the measure."""
     noise = random.Random(seed)
     stores = [Store(empty(tmp_path / name)) for name in ("once.db", "often.db")]
@@ -234,7 +253,9 @@ def test_what_was_committed_but_not_acknowledged_is_told_again_without_a_trace(
 def test_the_rest_of_what_the_log_has_whole_is_passed_over_in_silence(
     store: Store, journal: Journal, path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The place is where the first open exchange began: behind it stands the end of one that began before."""
+    """The place is where the first open exchange began: behind it stands the end of one that began
+    before.
+    """
     first, second = Exchange(journal).chunk(b"data: 1\n\n"), Exchange(journal).chunk(b"data: 2\n\n")
     first.chunk(COMPLETED).end()
     Ingester(store, journal.directory, never).drain()
@@ -251,7 +272,9 @@ def test_segments_are_deleted_once_they_are_in_the_log(store: Store, journal: Jo
     assert len(segment_numbers(journal.directory)) == 1
 
 
-def test_a_long_stream_does_not_keep_the_whole_journal(store: Store, journal: Journal, path: Path) -> None:
+def test_a_long_stream_does_not_keep_the_whole_journal(
+    store: Store, journal: Journal, path: Path
+) -> None:
     long = Exchange(journal).chunk(b"data: beginning\n\nda")
     for round in range(30):
         Exchange(journal).chunks(stream(round)).end()
@@ -267,7 +290,9 @@ def test_a_long_stream_does_not_keep_the_whole_journal(store: Store, journal: Jo
     assert not list(journal.directory.glob("carried-*"))
 
 
-def test_a_dead_recorder_is_recovered_and_its_exchanges_are_ended(store: Store, root: Path, path: Path) -> None:
+def test_a_dead_recorder_is_recovered_and_its_exchanges_are_ended(
+    store: Store, root: Path, path: Path
+) -> None:
     journal = Journal(root, "dead")
     ended = Exchange(journal).chunk(COMPLETED).end()
     open_ = Exchange(journal).chunk(b"data: 1\n\ndata: torn")
@@ -313,7 +338,9 @@ def test_an_ingester_that_must_stop_at_a_locked_database_loses_nothing(
     assert body(path, exchange.id) == exchange.received
 
 
-def test_what_the_database_will_never_take_ends_it_with_the_reason(store: Store, journal: Journal, path: Path) -> None:
+def test_what_the_database_will_never_take_ends_it_with_the_reason(
+    store: Store, journal: Journal, path: Path
+) -> None:
     exchange = Exchange(journal).chunk(COMPLETED).end()
     ingester = Ingester(store, journal.directory, never)
     query(path, "ALTER TABLE ingest_offsets RENAME TO elsewhere")
@@ -324,8 +351,12 @@ def test_what_the_database_will_never_take_ends_it_with_the_reason(store: Store,
     assert body(path, exchange.id) == exchange.received
 
 
-def test_a_database_that_refuses_at_the_very_end_loses_nothing(store: Store, root: Path, path: Path) -> None:
-    """An ingester that had to stop has told its assembler more than it has committed: it must not finish the job."""
+def test_a_database_that_refuses_at_the_very_end_loses_nothing(
+    store: Store, root: Path, path: Path
+) -> None:
+    """An ingester that had to stop has told its assembler more than it has committed: it must not
+    finish the job.
+    """
     journal = Journal(root, "r")
     exchange = Exchange(journal).chunk(b"data: 1\n\n")
     ingester = Ingester(store, journal.directory, at_once)
@@ -394,19 +425,26 @@ def test_bodies_that_inflate_are_committed_piece_by_piece(
         append(events)
 
     monkeypatch.setattr(store, "append", counting)
-    exchanges = [Exchange(journal).chunk(b"data: " + b"x" * 600 + b"\n\n" + COMPLETED).end() for _ in range(10)]
+    exchanges = [
+        Exchange(journal).chunk(b"data: " + b"x" * 600 + b"\n\n" + COMPLETED).end()
+        for _ in range(10)
+    ]
     Ingester(store, journal.directory, never).drain()
     assert len(commits) >= 5
     for exchange in exchanges:
         assert body(path, exchange.id) == exchange.received
 
 
-def test_what_was_carried_over_is_read_back_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_was_carried_over_is_read_back_in_pieces(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(reader, "BLOCK_BYTES", 7)
     place = Position(3, 40)
     records = [Record(n, Mark.CHUNK, n, b"payload" * n, START) for n in range(20)]
     reader.write_carried(tmp_path, place, records)
-    assert [record[:4] for record in reader.read_carried(tmp_path, place)] == [record[:4] for record in records]
+    assert [record[:4] for record in reader.read_carried(tmp_path, place)] == [
+        record[:4] for record in records
+    ]
     reader.drop_carried(tmp_path, but=place)
     assert reader.carried_path(tmp_path, place).exists()
     reader.drop_carried(tmp_path, but=Position(4, 0))
@@ -418,11 +456,18 @@ def test_the_end_is_never_before_the_events_it_ends(store: Store, root: Path, pa
     exchange = Exchange(journal)
     journal.close()
     recover(store, root, never)
-    times = [t_ns for (t_ns,) in query(path, "SELECT t_ns FROM events WHERE exchange_id = ? ORDER BY pos", exchange.id)]
+    times = [
+        t_ns
+        for (t_ns,) in query(
+            path, "SELECT t_ns FROM events WHERE exchange_id = ? ORDER BY pos", exchange.id
+        )
+    ]
     assert times == sorted(times)
 
 
-def test_a_record_that_makes_no_sense_ends_its_exchange_with_a_gap(store: Store, journal: Journal, path: Path) -> None:
+def test_a_record_that_makes_no_sense_ends_its_exchange_with_a_gap(
+    store: Store, journal: Journal, path: Path
+) -> None:
     exchange = Exchange(journal).chunk(b"data: 1\n\n")
     exchange._write(Mark.RESPONSE, b"not JSON")
     exchange.chunk(COMPLETED).end()
@@ -461,7 +506,9 @@ def test_a_request_body_over_the_limit_keeps_its_beginning(
 ) -> None:
     monkeypatch.setattr("recorder.ingest.assembler.REQUEST_LIMIT", 10)
     tape = journal.exchange()
-    head = RequestHead(uuid7(1, bytes(10)), uuid7(2, bytes(10)), 3, "POST", "/v1/responses", "openai", [])
+    head = RequestHead(
+        uuid7(1, bytes(10)), uuid7(2, bytes(10)), 3, "POST", "/v1/responses", "openai", []
+    )
     tape.write(Mark.REQUEST, 1, msgspec.json.encode(head))
     for piece in (b"12345", b"678901234", b"9"):
         tape.write(Mark.REQUEST_BODY, 2, piece)
@@ -504,7 +551,12 @@ def test_an_exchange_that_goes_on_otherwise_than_the_log_ends_there_with_a_gap(
     ingester.drain()
     exchange.chunk(COMPLETED).end()
     ingester.drain()
-    kinds = [kind for (kind,) in query(path, "SELECT kind FROM events WHERE exchange_id = ? ORDER BY pos", exchange.id)]
+    kinds = [
+        kind
+        for (kind,) in query(
+            path, "SELECT kind FROM events WHERE exchange_id = ? ORDER BY pos", exchange.id
+        )
+    ]
     assert kinds[-4:] == ["frame", "body", "gap", "end"]
     end = ending(path, exchange.id)
     assert (end.status, end.lossless) == ("recorder_crash", False)
@@ -533,7 +585,9 @@ def names(path: Path) -> list[tuple[str, str, int]]:
     )
 
 
-def test_exchanges_of_one_name_share_a_session_over_commits_and_recorders(store: Store, root: Path, path: Path) -> None:
+def test_exchanges_of_one_name_share_a_session_over_commits_and_recorders(
+    store: Store, root: Path, path: Path
+) -> None:
     for number in range(2):
         journal = Journal(root, f"r{number}")
         for _ in range(2):
@@ -556,10 +610,14 @@ def test_a_name_that_the_user_gave_is_one_session_wherever_it_stands(
     assert names(path) == [("mine", "path", 6), ("mine", "prompt_cache_key", 1)]
 
 
-def test_a_response_that_continues_another_joins_its_session(store: Store, journal: Journal, path: Path) -> None:
+def test_a_response_that_continues_another_joins_its_session(
+    store: Store, journal: Journal, path: Path
+) -> None:
     created = b'data: {"type":"response.created","response":{"id":"resp_1"}}\n\n'
     first = Exchange(journal).chunk(created + COMPLETED).end()
-    Exchange(journal, b'{"previous_response_id":"resp_1"}').chunk(created.replace(b"_1", b"_2") + COMPLETED).end()
+    Exchange(journal, b'{"previous_response_id":"resp_1"}').chunk(
+        created.replace(b"_1", b"_2") + COMPLETED
+    ).end()
     ingester = Ingester(store, journal.directory, never)
     ingester.drain()
     Exchange(journal, b'{"previous_response_id":"resp_2"}').chunk(COMPLETED).end()
@@ -569,24 +627,33 @@ def test_a_response_that_continues_another_joins_its_session(store: Store, journ
     assert len(names(path)) == 2
 
 
-def test_a_client_goes_on_with_the_last_of_the_ids_that_rotate(store: Store, journal: Journal, path: Path) -> None:
+def test_a_client_goes_on_with_the_last_of_the_ids_that_rotate(
+    store: Store, journal: Journal, path: Path
+) -> None:
     """As GitHub Copilot sends them; behind more events than are searched for the first id."""
     frames = [
         *(("response.created", "resp_1"), ("response.in_progress", "resp_2")),
         *[("response.output_text.delta", "")] * 40,
         ("response.completed", "resp_3"),
     ]
-    told = [json.dumps({"type": type, "delta": "x", "response": {"id": id, "output": []}}) for type, id in frames]
+    told = [
+        json.dumps({"type": type, "delta": "x", "response": {"id": id, "output": []}})
+        for type, id in frames
+    ]
     first = Exchange(journal).chunk("".join(f"data: {each}\n\n" for each in told).encode()).end()
     ingester = Ingester(store, journal.directory, never)
     ingester.drain()
     for response_id in ("resp_1", "resp_2", "resp_3"):
-        Exchange(journal, json.dumps({"previous_response_id": response_id}).encode()).chunk(COMPLETED).end()
+        Exchange(journal, json.dumps({"previous_response_id": response_id}).encode()).chunk(
+            COMPLETED
+        ).end()
         ingester.drain()
     assert session_size(path, first) == 4
 
 
-def test_a_session_without_a_name_is_called_after_its_client(store: Store, journal: Journal, path: Path) -> None:
+def test_a_session_without_a_name_is_called_after_its_client(
+    store: Store, journal: Journal, path: Path
+) -> None:
     Exchange(journal).end()
     Ingester(store, journal.directory, never).drain()
     [(name, source, count)] = names(path)

@@ -64,7 +64,9 @@ def test_what_a_journal_has_open_that_its_recorder_puts_back_is_not_ended(tmp_pa
     with Store(tmp_path / "recorder.db") as store:
         recover(store, directory.parent, never, but=directory)
         with store.transaction():
-            assert list(store.ask(Statement("SELECT count(*) FROM events WHERE kind = 'end'"), {})) == [(0,)]
+            assert list(
+                store.ask(Statement("SELECT count(*) FROM events WHERE kind = 'end'"), {})
+            ) == [(0,)]
 
 
 def test_what_an_emptied_journal_had_open_ends_where_the_log_has_it(tmp_path: Path) -> None:
@@ -75,7 +77,9 @@ def test_what_an_emptied_journal_had_open_ends_where_the_log_has_it(tmp_path: Pa
 
 
 @pytest.mark.parametrize("left", [0, 8, 700])
-def test_a_segment_that_lost_its_end_is_a_gap_even_if_the_next_is_whole(tmp_path: Path, left: int) -> None:
+def test_a_segment_that_lost_its_end_is_a_gap_even_if_the_next_is_whole(
+    tmp_path: Path, left: int
+) -> None:
     told = recorded(tmp_path, ingested=0)
     middle = tmp_path / "journal" / "recorder-1" / segment_name(4)
     middle.write_bytes(middle.read_bytes()[:left])

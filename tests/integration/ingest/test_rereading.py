@@ -1,4 +1,5 @@
-"""What scrubbing, unreadable records and sessions known by history make of one journal together, told over and over.
+"""What scrubbing, unreadable records and sessions known by history make of one journal together,
+told over and over.
 
 The measure is the same journal told once, by one ingester, before anything of it is overwritten.
 """
@@ -51,7 +52,9 @@ class Died(Exception):
 
 @pytest.fixture(autouse=True)
 def faults(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On some blocks the reading of keys raises, and on some requests what makes them ready for the log."""
+    """On some blocks the reading of keys raises, and on some requests what makes them ready for the
+    log.
+    """
     keys, recorded = Capture._keys, request_body.recorded_body
 
     def faulty_keys(self: Capture, piece: Piece) -> Keys:
@@ -78,10 +81,20 @@ def asked(*said: tuple[str, str]) -> bytes:
 
 def answer(text: str, noise: random.Random) -> list[bytes]:
     """A stream that says it, in chunks that cut it anywhere."""
-    item = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": text}]}
+    item = {
+        "type": "message",
+        "role": "assistant",
+        "content": [{"type": "output_text", "text": text}],
+    }
     response = {"id": f"resp_{text}", "status": "completed", "output": [item]}
-    frames = [b'data: {"type":"x","pad":"%s"}\n\n' % (b"p" * noise.randrange(300)) for _ in range(4)]
-    frames.append(b"data: " + json.dumps({"type": "response.completed", "response": response}).encode() + b"\n\n")
+    frames = [
+        b'data: {"type":"x","pad":"%s"}\n\n' % (b"p" * noise.randrange(300)) for _ in range(4)
+    ]
+    frames.append(
+        b"data: "
+        + json.dumps({"type": "response.completed", "response": response}).encode()
+        + b"\n\n"
+    )
     return cut(b"".join(frames), noise)
 
 
@@ -93,13 +106,27 @@ def cut(data: bytes, noise: random.Random) -> list[bytes]:
 def begun(poison: bytes, noise: random.Random) -> Script:
     """A session of a hosted agent, which its answer names, in an event behind what may not be read."""
     named = b'data: {"type":"agent.session.turn.created","session_id":"asess_1"}\n\n'
-    return "/v1/agents/sessions", asked(("user", "begin")), cut(poison + b": \n\n" + named * 5, noise)
+    return (
+        "/v1/agents/sessions",
+        asked(("user", "begin")),
+        cut(poison + b": \n\n" + named * 5, noise),
+    )
 
 
 def scripts(noise: random.Random) -> list[Script]:
-    """A conversation of three turns, and between them what cannot be read, and sessions that their answers name."""
-    poisoned = b"data: 1\n\n" * noise.randrange(5) + POISON + b"\n\ndata: 2\n\n" * noise.randrange(1, 5)
-    talk = [("user", "one"), ("assistant", "A"), ("user", "two"), ("assistant", "B"), ("user", "three")]
+    """A conversation of three turns, and between them what cannot be read, and sessions that their
+    answers name.
+    """
+    poisoned = (
+        b"data: 1\n\n" * noise.randrange(5) + POISON + b"\n\ndata: 2\n\n" * noise.randrange(1, 5)
+    )
+    talk = [
+        ("user", "one"),
+        ("assistant", "A"),
+        ("user", "two"),
+        ("assistant", "B"),
+        ("user", "three"),
+    ]
     return [
         (TARGET, asked(*talk[:1]), answer("A", noise)),
         (TARGET, asked(("user", "poisoned")), cut(poisoned, noise)),
@@ -134,21 +161,43 @@ def mortal(noise: random.Random, store: Store, directory: Path) -> Ingester:
 
 
 def all_rows(path: Path) -> dict[str, list[Any]]:
-    tables = {"sessions": "session_id", "exchanges": "exchange_id", "events": "session_id, exchange_id, pos"}
-    return {table: query(path, f"SELECT * FROM {table} ORDER BY {order}") for table, order in tables.items()}
+    tables = {
+        "sessions": "session_id",
+        "exchanges": "exchange_id",
+        "events": "session_id, exchange_id, pos",
+    }
+    return {
+        table: query(path, f"SELECT * FROM {table} ORDER BY {order}")
+        for table, order in tables.items()
+    }
 
 
 def kept(root: Path) -> dict[str, list[tuple[int, int, bytes]]]:
     """What is put aside, by file."""
-    files = {each.path.name: each.path.read_bytes()[len(MAGIC) :] for each in unreadable.unreadable_files(root)}
-    return {name: [(each[0], each[1], each[3]) for each in parse(data, START)] for name, data in files.items()}
+    files = {
+        each.path.name: each.path.read_bytes()[len(MAGIC) :]
+        for each in unreadable.unreadable_files(root)
+    }
+    return {
+        name: [(each[0], each[1], each[3]) for each in parse(data, START)]
+        for name, data in files.items()
+    }
 
 
 def standing(directory: Path) -> list[Record]:
     """The request bodies in a journal."""
-    files = [path.read_bytes()[len(MAGIC) :] for path in directory.iterdir() if path.name.endswith(".seg")]
+    files = [
+        path.read_bytes()[len(MAGIC) :]
+        for path in directory.iterdir()
+        if path.name.endswith(".seg")
+    ]
     files += [path.read_bytes()[len(MAGIC) :] for path in directory.glob("carried-*")]
-    return [record for data in files for record in parse(data, START) if record.mark == Mark.REQUEST_BODY]
+    return [
+        record
+        for data in files
+        for record in parse(data, START)
+        if record.mark == Mark.REQUEST_BODY
+    ]
 
 
 def assert_all_is_counted(path: Path, exchange: Exchange) -> None:
@@ -157,9 +206,13 @@ def assert_all_is_counted(path: Path, exchange: Exchange) -> None:
     assert exchange.received.startswith(stored)
     rest = exchange.received[len(stored) :]
     raws = query(path, "SELECT raw FROM events WHERE exchange_id = ? AND kind = 'gap'", exchange.id)
-    lost = [gap for (raw,) in raws if (gap := msgspec.json.decode(raw, type=GapRecord)).of == "response"]
+    lost = [
+        gap for (raw,) in raws if (gap := msgspec.json.decode(raw, type=GapRecord)).of == "response"
+    ]
     assert sum(gap.size_bytes for gap in lost) == len(rest)
-    assert [gap.sha256 for gap in lost if gap.chunks] == ([sha256(rest).hexdigest()] if rest else [])
+    assert [gap.sha256 for gap in lost if gap.chunks] == (
+        [sha256(rest).hexdigest()] if rest else []
+    )
     assert ending(path, exchange.id).wire_bytes == len(exchange.received)
 
 
@@ -214,7 +267,9 @@ def test_whatever_dies_and_wherever_the_log_is_the_same(
     assert kept(roots[1]) == kept(roots[0])
     assert all_rows(paths[1]) == all_rows(paths[0])
     assert len(query(paths[1], "SELECT DISTINCT session_id FROM exchanges")) in (3, 4, 5)
-    in_log = [each.payload for each in standing(journals[1].directory) if UNREADABLE not in each.payload]
+    in_log = [
+        each.payload for each in standing(journals[1].directory) if UNREADABLE not in each.payload
+    ]
     assert in_log == []
     for store, journal in zip(stores, journals, strict=True):
         journal.close()
@@ -229,7 +284,12 @@ def test_what_can_be_read_by_the_next_version_was_counted_by_this_one(
     path = tmp_path / "recorder.db"
     journal = Journal(tmp_path / "recorder.db.journal", "r")
     open_ = Exchange(journal, asked(("user", "open")))
-    unread = Exchange(journal, asked(("user", "poisoned"))).chunk(b"data: 1\n\n").chunk(POISON + b"\n\n").end()
+    unread = (
+        Exchange(journal, asked(("user", "poisoned")))
+        .chunk(b"data: 1\n\n")
+        .chunk(POISON + b"\n\n")
+        .end()
+    )
     with Store(path) as store:
         Ingester(store, journal.directory, never).drain()
         before = query(path, "SELECT * FROM events WHERE exchange_id = ? ORDER BY pos", unread.id)
@@ -237,12 +297,16 @@ def test_what_can_be_read_by_the_next_version_was_counted_by_this_one(
         open_.chunk(b"data: 1\n\n").end()
         Ingester(store, journal.directory, never).drain()
     journal.close()
-    assert query(path, "SELECT * FROM events WHERE exchange_id = ? ORDER BY pos", unread.id) == before
+    assert (
+        query(path, "SELECT * FROM events WHERE exchange_id = ? ORDER BY pos", unread.id) == before
+    )
     assert_all_is_counted(path, unread)
     assert ending(path, open_.id).lossless
 
 
-def test_damage_is_carried_over_with_what_it_cost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_damage_is_carried_over_with_what_it_cost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(ingest, "CARRY_SEGMENTS", 0)
     path = tmp_path / "recorder.db"
     journal = Journal(tmp_path / "recorder.db.journal", "r", segment_bytes=600)
@@ -268,8 +332,16 @@ def test_damage_is_carried_over_with_what_it_cost(tmp_path: Path, monkeypatch: p
     journal.close()
     assert body(path, long.id).endswith(b"data: 3\n\ndata: 4\n\n")
     assert ending(path, long.id).outcome == "eof"
-    raws = query(path, "SELECT raw FROM events WHERE exchange_id IN (?, ?) AND kind = 'gap'", upload.id, long.id)
-    assert sorted(msgspec.json.decode(raw, type=GapRecord).of for (raw,) in raws) == ["request", "response"]
+    raws = query(
+        path,
+        "SELECT raw FROM events WHERE exchange_id IN (?, ?) AND kind = 'gap'",
+        upload.id,
+        long.id,
+    )
+    assert sorted(msgspec.json.decode(raw, type=GapRecord).of for (raw,) in raws) == [
+        "request",
+        "response",
+    ]
     assert run(path, "verify").code == 0
 
 
@@ -305,10 +377,15 @@ def test_damage_is_carried_over_once_though_the_first_record_behind_it_asks_for_
 def test_a_commit_that_fails_in_the_middle_of_a_request_is_no_fault_of_the_request(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What was told before the request is in that commit: it must be told again, by the next ingester."""
+    """What was told before the request is in that commit: it must be told again, by the next
+    ingester.
+    """
     path, noise = tmp_path / "recorder.db", random.Random(1)
     journal = Journal(tmp_path / "recorder.db.journal", "r")
-    first, second = Exchange(journal, asked(("user", "one"))), asked(("user", "one"), ("assistant", "A"), ("user", "2"))
+    first, second = (
+        Exchange(journal, asked(("user", "one"))),
+        asked(("user", "one"), ("assistant", "A"), ("user", "2")),
+    )
     for chunk in answer("A", noise):
         first.chunk(chunk)
     first.end()

@@ -1,4 +1,6 @@
-"""A WebSocket connection in the log: the same rows however often it is fed, and every command that reads them."""
+"""A WebSocket connection in the log: the same rows however often it is fed, and every command that
+reads them.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,16 @@ from tests.integration.ingest.test_ingester import never
 from tests.support.empty_log import empty
 from tests.support.server import run
 from tests.support.superuser import asked, dumped, matching
-from tests.support.websocket import MASK, Connection, Step, create, needs_transcripts, response, transcript, write
+from tests.support.websocket import (
+    MASK,
+    Connection,
+    Step,
+    create,
+    needs_transcripts,
+    response,
+    transcript,
+    write,
+)
 
 CONVERSATION = (
     Connection()
@@ -47,7 +58,10 @@ CONVERSATION = (
 
 def closed() -> list[Step]:
     """The conversation with its end."""
-    end = [step._replace(t_ns=CONVERSATION.t_ns + step.t_ns) for step in Connection().close(1000, "bye").steps[3:]]
+    end = [
+        step._replace(t_ns=CONVERSATION.t_ns + step.t_ns)
+        for step in Connection().close(1000, "bye").steps[3:]
+    ]
     return [*CONVERSATION.steps, *end]
 
 
@@ -61,7 +75,13 @@ def ingested(url: URL, root: Path, steps: Iterable[Step]) -> URL:
     return url
 
 
-def fed(url: URL, root: Path, steps: Sequence[Step], stops: Iterable[int], redactors: Sequence[Redactor] = ()) -> URL:
+def fed(
+    url: URL,
+    root: Path,
+    steps: Sequence[Step],
+    stops: Iterable[int],
+    redactors: Sequence[Redactor] = (),
+) -> URL:
     """Ingest by a new ingester after each of these numbers of records, as after a crash there."""
     journal, writers = Journal(root, "recorder-1", segment_bytes=3000), dict[int, ExchangeWriter]()
     with Store(url) as store:
@@ -76,12 +96,21 @@ def fed(url: URL, root: Path, steps: Sequence[Step], stops: Iterable[int], redac
     return url
 
 
-def test_a_steered_successor_is_a_turn_that_continues_the_steered_one(sqlite_database: URL, tmp_path: Path) -> None:
+def test_a_steered_successor_is_a_turn_that_continues_the_steered_one(
+    sqlite_database: URL, tmp_path: Path
+) -> None:
     steer = {"type": "response.steer", "input": "shorter, please", "previous_response_id": "resp_1"}
     first, *others = response("resp_2", "Short")
     first = {**first, "response": {**first["response"], "previous_response_id": "resp_1"}}
     begun, *_, ended = response("resp_1", "Long")
-    made = Connection().client(create("go")).server(begun).client(steer).server(ended, first, *others).close()
+    made = (
+        Connection()
+        .client(create("go"))
+        .server(begun)
+        .client(steer)
+        .server(ended, first, *others)
+        .close()
+    )
     url = ingested(sqlite_database, tmp_path / "journal", made.steps)
     linked = """SELECT r.previous_exchange_id = (SELECT exchange_id FROM p_exchanges_v1 WHERE response_id = 'resp_1'),
         p.user_text, p.status FROM p_exchanges_v1 AS p JOIN p_requests_v1 AS r USING (session_id, exchange_id)
@@ -100,11 +129,15 @@ def content(url: URL) -> dict[str, list[Any]]:
 def measure(tmp_path_factory: pytest.TempPathFactory) -> URL:
     """The conversation, ingested at once. It is not to be changed."""
     folder = tmp_path_factory.mktemp("measure")
-    return ingested(database_url(empty(folder / "measure.db")), folder / "measure.journal", closed())
+    return ingested(
+        database_url(empty(folder / "measure.db")), folder / "measure.journal", closed()
+    )
 
 
 @pytest.mark.long
-def test_a_restart_after_each_record_gives_the_same_rows(measure: URL, database: URL, tmp_path: Path) -> None:
+def test_a_restart_after_each_record_gives_the_same_rows(
+    measure: URL, database: URL, tmp_path: Path
+) -> None:
     steps = closed()
     fed(database, tmp_path / "journal", steps, range(1, len(steps) + 1))
     assert engine_free(content(database)) == engine_free(content(measure))
@@ -113,7 +146,11 @@ def test_a_restart_after_each_record_gives_the_same_rows(measure: URL, database:
 
 def engine_free(tables: dict[str, list[Any]]) -> dict[str, Any]:
     """Return rows as both engines have them; words to search for each keeps in its own way."""
-    return {name: [_bare(row) for row in rows] for name, rows in tables.items() if name not in INDEX_NAMES}
+    return {
+        name: [_bare(row) for row in rows]
+        for name, rows in tables.items()
+        if name not in INDEX_NAMES
+    }
 
 
 def _bare(row: Iterable[Any]) -> list[Any]:
@@ -122,9 +159,13 @@ def _bare(row: Iterable[Any]) -> list[Any]:
 
 @pytest.mark.long
 @pytest.mark.parametrize("size", [2, 5, 11])
-def test_any_batches_give_the_same_rows(measure: URL, sqlite_database: URL, tmp_path: Path, size: int) -> None:
+def test_any_batches_give_the_same_rows(
+    measure: URL, sqlite_database: URL, tmp_path: Path, size: int
+) -> None:
     steps = closed()
-    url = fed(sqlite_database, tmp_path / "journal", steps, [*range(size, len(steps), size), len(steps)])
+    url = fed(
+        sqlite_database, tmp_path / "journal", steps, [*range(size, len(steps), size), len(steps)]
+    )
     assert content(url) == content(measure)
 
 
@@ -137,7 +178,9 @@ def test_an_open_connection_is_carried_over_with_its_turns(
     assert content(url) == content(measure)
 
 
-def test_what_was_recorded_stays_when_other_values_become_secrets(sqlite_database: URL, tmp_path: Path) -> None:
+def test_what_was_recorded_stays_when_other_values_become_secrets(
+    sqlite_database: URL, tmp_path: Path
+) -> None:
     steps = closed()
     both = [Redactor(), Redactor(["response.processed", "second question"])]
     url = fed(sqlite_database, tmp_path / "journal", steps, range(1, len(steps) + 1), both)
@@ -154,9 +197,14 @@ def test_a_connection_that_is_over_stays_as_it_was_recorded_while_an_older_one_i
     older, made = Connection(number=2), Connection("/v1/realtime")
     for number in range(SENT_ROWS + 6):
         made.client({"type": "session.update", "text": f"my dear recorder {number}"})
-    made.client(raw=encode_frame("ping", b"my dear recorder", mask=MASK)).close(1000, "bye, my dear recorder")
+    made.client(raw=encode_frame("ping", b"my dear recorder", mask=MASK)).close(
+        1000, "bye, my dear recorder"
+    )
     steps = [*older.steps, *made.steps, *older.client({"type": "later"}).end("eof").steps[3:]]
-    stops, both = range(len(steps) - 4, len(steps) + 1), [Redactor(), Redactor(["my dear recorder"])]
+    stops, both = (
+        range(len(steps) - 4, len(steps) + 1),
+        [Redactor(), Redactor(["my dear recorder"])],
+    )
     url = fed(sqlite_database, tmp_path / "journal", steps, stops, both)
     assert run(url, "verify").code == 0
     ends = asked(url, "SELECT raw FROM events WHERE kind = 'end' ORDER BY length(raw)")
@@ -173,9 +221,12 @@ def test_a_purge_takes_a_connection_with_its_turns_for_good(database: URL, tmp_p
     journal.close()
     with Store(database) as store:
         Ingester(store, root / "recorder-1", never).drain()
-        [(session_id,)] = asked(database, "SELECT session_id FROM exchanges WHERE exchange_id = ?", exchange_id(steps))
+        [(session_id,)] = asked(
+            database, "SELECT session_id FROM exchanges WHERE exchange_id = ?", exchange_id(steps)
+        )
         assert purge(store, session_id, "a test", 1, {"recorder-1"}, lambda name: False) is not None
-        Ingester(store, root / "recorder-1", never).drain()  # which begins where the other connection does
+        # which begins where the other connection does
+        Ingester(store, root / "recorder-1", never).drain()
     assert asked(database, "SELECT count(*) FROM exchanges") == [(2,)]
     assert asked(database, "SELECT count(*) FROM events WHERE session_id = ?", session_id) == [(0,)]
 
@@ -202,7 +253,12 @@ def test_sessions_count_turns_and_no_prewarm(measure: URL) -> None:
 def test_views_count_turns_and_neither_connection_nor_prewarm(measure: URL) -> None:
     assert asked(measure, "SELECT sum(exchanges) FROM latency_by_day") == [(2,)]
     assert asked(measure, "SELECT sum(exchanges) FROM latency_by_model") == [(2,)]
-    assert asked(measure, "SELECT generates FROM latency ORDER BY exchange_id") == [(0,), (0,), (1,), (1,)]
+    assert asked(measure, "SELECT generates FROM latency ORDER BY exchange_id") == [
+        (0,),
+        (0,),
+        (1,),
+        (1,),
+    ]
     assert asked(measure, "SELECT exchanges, answers FROM session_summary") == [(4, 2)]
 
 
@@ -214,7 +270,11 @@ def test_show_has_the_turns_and_who_closed_the_connection(measure: URL) -> None:
     assert "closed by the client: 1000 bye" in shown
     assert "Hello there" in shown
     document = json.loads(run(measure, "show", "latest", "--json").out)
-    assert document["exchanges"][0]["connection"]["close"] == {"by": "client", "code": 1000, "reason": "bye"}
+    assert document["exchanges"][0]["connection"]["close"] == {
+        "by": "client",
+        "code": 1000,
+        "reason": "bye",
+    }
 
 
 def test_show_of_a_moment_has_the_turn_as_it_was(measure: URL) -> None:
@@ -227,10 +287,15 @@ def test_events_lists_every_kind(measure: URL) -> None:
     listed = run(measure, "events", "latest").out.decode()
     assert re.search(r"sent response\.processed", listed)
     assert re.search(r"control close.*client 1000 bye", listed)
-    kinds = {json.loads(line)["kind"] for line in run(measure, "events", "latest", "--jsonl").out.splitlines()}
+    kinds = {
+        json.loads(line)["kind"]
+        for line in run(measure, "events", "latest", "--jsonl").out.splitlines()
+    }
     assert kinds == {"request", "response", "frame", "sent", "control", "frames", "reads", "end"}
     raw = run(measure, "events", "latest", "--exchange", "2", "--raw").out
-    assert raw == b"".join(json.dumps(each, separators=(",", ":")).encode() for each in response("resp_0"))
+    assert raw == b"".join(
+        json.dumps(each, separators=(",", ":")).encode() for each in response("resp_0")
+    )
 
 
 def test_usage_and_times_are_those_of_turns(measure: URL) -> None:
@@ -298,8 +363,12 @@ def test_views_have_turns_as_exchanges(measure: URL) -> None:
 
 @pytest.mark.long
 @needs_transcripts
-@pytest.mark.parametrize("name", ["codex-0.169", "codex-0.169-spawn", "codex-0.169-midclose", "codex-0.169-errframe"])
-def test_real_clients_leave_one_session_that_can_be_verified(name: str, sqlite_database: URL, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "name", ["codex-0.169", "codex-0.169-spawn", "codex-0.169-midclose", "codex-0.169-errframe"]
+)
+def test_real_clients_leave_one_session_that_can_be_verified(
+    name: str, sqlite_database: URL, tmp_path: Path
+) -> None:
     ingested(sqlite_database, tmp_path / "journal", transcript(name))
     assert run(sqlite_database, "verify").code == 0
     [row] = json.loads(run(sqlite_database, "sessions", "--json").out)
@@ -321,7 +390,10 @@ def test_what_comes_after_the_log_has_ended_a_connection_is_counted(
     sqlite_database: URL, tmp_path: Path, is_new: bool
 ) -> None:
     root, steps = tmp_path / "journal", closed()
-    half = next(number for number, step in enumerate(steps) if b"second question" in unmasked(step)) + 2
+    half = (
+        next(number for number, step in enumerate(steps) if b"second question" in unmasked(step))
+        + 2
+    )
     journal, writers = Journal(root, "recorder-1"), dict[int, ExchangeWriter]()
     with Store(sqlite_database) as store:
         ingester = Ingester(store, root / "recorder-1", never)
@@ -333,7 +405,9 @@ def test_what_comes_after_the_log_has_ended_a_connection_is_counted(
         (Ingester(store, root / "recorder-1", never) if is_new else ingester).drain()
         journal.close()
     assert asked(sqlite_database, "SELECT count(*) FROM events WHERE kind = 'note'") == [(2,)]
-    assert asked(sqlite_database, "SELECT status, count(*) FROM p_exchanges_v1 GROUP BY 1 ORDER BY 1") == [
+    assert asked(
+        sqlite_database, "SELECT status, count(*) FROM p_exchanges_v1 GROUP BY 1 ORDER BY 1"
+    ) == [
         ("completed", 2),
         ("recorder_crash", 2),
     ]
@@ -364,13 +438,19 @@ def test_a_fault_of_ours_is_counted_whenever_it_is_fed_again(
     monkeypatch.setattr(WebSocketCapture, "_take", faulty)
     steps = closed()
     once = ingested(database_url(empty(tmp_path / "once.db")), tmp_path / "once.journal", steps)
-    again = fed(database_url(tmp_path / "again.db"), tmp_path / "again.journal", steps, range(1, len(steps) + 1))
+    again = fed(
+        database_url(tmp_path / "again.db"),
+        tmp_path / "again.journal",
+        steps,
+        range(1, len(steps) + 1),
+    )
     assert content(again) == content(once)
     assert run(again, "verify").code == 0
     [end] = [
         json.loads(raw)
         for (raw,) in asked(
-            once, "SELECT raw FROM events JOIN exchanges USING (exchange_id) WHERE kind = 'end' AND method = 'GET'"
+            once,
+            "SELECT raw FROM events JOIN exchanges USING (exchange_id) WHERE kind = 'end' AND method = 'GET'",
         )
     ]
     received = sum(len(step.payload) for step in steps if step.mark == Mark.CHUNK)

@@ -1,4 +1,6 @@
-"""Tests for `recorder.probe` by what gateways do wrong: each planted fault is found, and nothing in a good answer."""
+"""Tests for `recorder.probe` by what gateways do wrong: each planted fault is found, and nothing in
+a good answer.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,9 @@ from tests.support.probe.faults import FAULTS, PLANTED, PlantedFault
 from tests.support.probe.gateway import CLEAN, faults_in, gateways, probed
 from tools.probe_faults_docs import page
 
-ALL = [pytest.param(api, fault, id=fault.name) for api, faults in FAULTS.items() for fault in faults]
+ALL = [
+    pytest.param(api, fault, id=fault.name) for api, faults in FAULTS.items() for fault in faults
+]
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +29,9 @@ def base() -> Iterator[str]:
 @pytest.mark.parametrize(("api", "fault"), ALL)
 async def test_a_planted_fault_is_found(api: str, fault: PlantedFault, base: str) -> None:
     reads = "PR15" in fault.rules
-    found = faults_in(await probed(f"{base}/{fault.name}", api, fault.cases.split(), reads_with_sdk=reads))
+    found = faults_in(
+        await probed(f"{base}/{fault.name}", api, fault.cases.split(), reads_with_sdk=reads)
+    )
     assert set(fault.rules.split()) <= set(chain(*found.values())), f"{fault.says} Found: {found}"
 
 
@@ -43,4 +49,6 @@ def test_names_of_faults_are_different() -> None:
 
 def test_every_fault_is_on_the_page() -> None:
     text = page()
-    assert [fault.name for fault in chain(*FAULTS.values()) if f"| {fault.says} |" not in text] == []
+    assert [
+        fault.name for fault in chain(*FAULTS.values()) if f"| {fault.says} |" not in text
+    ] == []

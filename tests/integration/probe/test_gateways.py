@@ -1,4 +1,6 @@
-"""Tests for `recorder.probe` by what stands between a client and an answer: connections, limits, sums, the SDK."""
+"""Tests for `recorder.probe` by what stands between a client and an answer: connections, limits,
+sums, the SDK.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +59,9 @@ def _drips(request: DemoRequest, ask: Ask) -> DemoReply:
 
 def _floods(request: DemoRequest, ask: Ask) -> DemoReply:
     """Send more than any limit on tokens allows."""
-    return DemoReply(200, STREAM_HEADERS, (Step(0.0, b": " + b"x" * 2**18 + b"\n\n") for _ in range(20)))
+    return DemoReply(
+        200, STREAM_HEADERS, (Step(0.0, b": " + b"x" * 2**18 + b"\n\n") for _ in range(20))
+    )
 
 
 def _breaks_off(request: DemoRequest, ask: Ask) -> DemoReply:
@@ -107,12 +111,16 @@ def _counted_too_high(event: Json) -> None:
 
 def _resumes_one_later(request: DemoRequest, ask: Ask) -> DemoReply:
     path, _, query = request.target.partition("starting_after=")
-    return ask(replace(request, target=f"{path}starting_after={int(query) + 1}") if query else request)
+    return ask(
+        replace(request, target=f"{path}starting_after={int(query) + 1}") if query else request
+    )
 
 
 def _another_later(request: DemoRequest, ask: Ask) -> DemoReply:
     """Give a resumed stream another id."""
-    changed = in_stream(each("id", lambda _: "resp_another", of=lambda found: found.get("object") == "response"))
+    changed = in_stream(
+        each("id", lambda _: "resp_another", of=lambda found: found.get("object") == "response")
+    )
     return changed(request, ask) if "starting_after" in request.target else ask(request)
 
 
@@ -144,29 +152,73 @@ _RENAMED = each("name", lambda _: "f", of=typed("function_call"))
 
 OURS: dict[str, list[PlantedFault]] = {
     "openai-responses": [
-        PlantedFault("no-text", "Texts are empty.", "text", "PR020", everywhere(each("text", lambda _: ""))),
         PlantedFault(
-            "no-input", "A list is null.", "text", "PR014 PR150", in_document(each("content", lambda _: None))
+            "no-text", "Texts are empty.", "text", "PR020", everywhere(each("text", lambda _: ""))
         ),
-        PlantedFault("resumes-later", "Resuming leaves an event out.", "resume", "PR100", _resumes_one_later),
-        PlantedFault("no-model", "No model is named.", "text", "PR016", everywhere(each("model", lambda _: ""))),
-        PlantedFault("resumes-another", "The rest is of another response.", "resume", "PR102", _another_later),
-        PlantedFault("resumes-otherwise", "The rest is another text.", "resume", "PR101", _other_text_later),
+        PlantedFault(
+            "no-input",
+            "A list is null.",
+            "text",
+            "PR014 PR150",
+            in_document(each("content", lambda _: None)),
+        ),
+        PlantedFault(
+            "resumes-later", "Resuming leaves an event out.", "resume", "PR100", _resumes_one_later
+        ),
+        PlantedFault(
+            "no-model",
+            "No model is named.",
+            "text",
+            "PR016",
+            everywhere(each("model", lambda _: "")),
+        ),
+        PlantedFault(
+            "resumes-another", "The rest is of another response.", "resume", "PR102", _another_later
+        ),
+        PlantedFault(
+            "resumes-otherwise", "The rest is another text.", "resume", "PR101", _other_text_later
+        ),
     ],
     "anthropic": [
-        PlantedFault("unsigned", "Nothing is signed.", "reasoning", "PR123 AN020", everywhere(removed("signature"))),
+        PlantedFault(
+            "unsigned",
+            "Nothing is signed.",
+            "reasoning",
+            "PR123 AN020",
+            everywhere(removed("signature")),
+        ),
     ],
     "openai-chat": [
-        PlantedFault("total", "The total is too high.", "text", "PR031", everywhere(_total_too_high)),
-        PlantedFault("refuses", "Everything is refused.", "text", "PR010", lambda request, ask: whole(b"{}", (), 403)),
+        PlantedFault(
+            "total", "The total is too high.", "text", "PR031", everywhere(_total_too_high)
+        ),
+        PlantedFault(
+            "refuses",
+            "Everything is refused.",
+            "text",
+            "PR010",
+            lambda request, ask: whole(b"{}", (), 403),
+        ),
         PlantedFault("holds-back", "A stream comes at its end.", "text", "PR022", _held),
         PlantedFault("streams-all", "A stream comes unasked.", "text", "PR012", _streams_all),
-        PlantedFault("as-text", "A document is called a text.", "text", "PR013", answered(_as_text)),
-        PlantedFault("twice", "Streams count the prompt twice.", "text", "PR033", in_stream(_counted_twice)),
-        PlantedFault("too-high", "Counts are summed.", "text", "PR032", everywhere(_counted_too_high)),
-        PlantedFault("no-tools", "Tools are forgotten.", "forced-tool", "PR040 PR050", forgets("tools")),
         PlantedFault(
-            "renames", "Tools are renamed.", "forced-tool", "PR045 PR050", everywhere(each("name", lambda _: "f"))
+            "as-text", "A document is called a text.", "text", "PR013", answered(_as_text)
+        ),
+        PlantedFault(
+            "twice", "Streams count the prompt twice.", "text", "PR033", in_stream(_counted_twice)
+        ),
+        PlantedFault(
+            "too-high", "Counts are summed.", "text", "PR032", everywhere(_counted_too_high)
+        ),
+        PlantedFault(
+            "no-tools", "Tools are forgotten.", "forced-tool", "PR040 PR050", forgets("tools")
+        ),
+        PlantedFault(
+            "renames",
+            "Tools are renamed.",
+            "forced-tool",
+            "PR045 PR050",
+            everywhere(each("name", lambda _: "f")),
         ),
         PlantedFault(
             "other-schema",
@@ -175,19 +227,51 @@ OURS: dict[str, list[PlantedFault]] = {
             "PR061",
             in_document(each("content", lambda text: str(text).replace("inhabitants", "people"))),
         ),
-        PlantedFault("names", "Names come again.", "forced-tool", "CH020 PR151", in_stream(_named_again)),
-        PlantedFault("key-500", "A wrong key breaks it.", "wrong-key", "PR091", on_error(401, change=with_status(500))),
+        PlantedFault(
+            "names", "Names come again.", "forced-tool", "CH020 PR151", in_stream(_named_again)
+        ),
+        PlantedFault(
+            "key-500",
+            "A wrong key breaks it.",
+            "wrong-key",
+            "PR091",
+            on_error(401, change=with_status(500)),
+        ),
     ],
     "openai-agents": [
-        PlantedFault("no-spending", "Turns have no tokens.", "text", "OA007 PR030", everywhere(removed("usage"))),
+        PlantedFault(
+            "no-spending",
+            "Turns have no tokens.",
+            "text",
+            "OA007 PR030",
+            everywhere(removed("usage")),
+        ),
         PlantedFault("no-rest", "No session rests.", "text", "OA004 PR015", in_stream(_is_no_rest)),
-        PlantedFault("renames-calls", "Tools are renamed.", "tool-results", "PR045", in_stream(_RENAMED)),
-        PlantedFault("no-events", "Nothing can be added.", "tool-results", "PR010", _takes_no_events),
+        PlantedFault(
+            "renames-calls", "Tools are renamed.", "tool-results", "PR045", in_stream(_RENAMED)
+        ),
+        PlantedFault(
+            "no-events", "Nothing can be added.", "tool-results", "PR010", _takes_no_events
+        ),
     ],
     "anthropic-sessions": [
-        PlantedFault("no-model-usage", "No tokens.", "text", "AS004 PR030 PR150", in_stream(removed("model_usage"))),
-        PlantedFault("no-reason", "No reason to rest.", "text", "AS004 PR015", in_stream(removed("stop_reason"))),
-        PlantedFault("takes-nothing", "Nothing can be added.", "tool-results", "PR010", _takes_no_events),
+        PlantedFault(
+            "no-model-usage",
+            "No tokens.",
+            "text",
+            "AS004 PR030 PR150",
+            in_stream(removed("model_usage")),
+        ),
+        PlantedFault(
+            "no-reason",
+            "No reason to rest.",
+            "text",
+            "AS004 PR015",
+            in_stream(removed("stop_reason")),
+        ),
+        PlantedFault(
+            "takes-nothing", "Nothing can be added.", "tool-results", "PR010", _takes_no_events
+        ),
     ],
 }
 
@@ -200,14 +284,17 @@ def base() -> Iterator[str]:
         "floods": _floods,
         "breaks-off": _breaks_off,
     }
-    planted: dict[str, Planted] = {fault.name: fault.planted for faults in OURS.values() for fault in faults}
+    planted: dict[str, Planted] = {
+        fault.name: fault.planted for faults in OURS.values() for fault in faults
+    }
     with gateways({**planted, **broken}) as url:
         yield url
 
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    ("api", "fault"), [pytest.param(api, fault, id=fault.name) for api, faults in OURS.items() for fault in faults]
+    ("api", "fault"),
+    [pytest.param(api, fault, id=fault.name) for api, faults in OURS.items() for fault in faults],
 )
 async def test_a_fault_is_found(api: str, fault: PlantedFault, base: str) -> None:
     found = faults_in(await probed(f"{base}/{fault.name}", api, fault.cases.split()))
@@ -236,10 +323,17 @@ async def test_a_gateway_that_is_not_there_is_a_finding() -> None:
 def test_every_case_and_rule_is_on_the_page() -> None:
     text = page()
     assert [rule.id for rule in RULES if f"### {rule.id} · {rule.severity}\n" not in text] == []
-    assert [case.name for api in APIS.values() for case in api.cases if f"| `{case.name}` |" not in text] == []
+    assert [
+        case.name for api in APIS.values() for case in api.cases if f"| `{case.name}` |" not in text
+    ] == []
 
 
 def test_every_rule_is_broken_by_a_gateway_of_the_tests() -> None:
-    planted = {rule for faults in (*FAULTS.values(), *OURS.values()) for each in faults for rule in each.rules.split()}
+    planted = {
+        rule
+        for faults in (*FAULTS.values(), *OURS.values())
+        for each in faults
+        for rule in each.rules.split()
+    }
     broken = {"PR001", "PR002", "PR003", "PR004"}
     assert {rule.id for rule in RULES} - planted - broken == set()

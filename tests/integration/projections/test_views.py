@@ -67,7 +67,9 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Iterator[sqlite3.Connectio
 
 def asked(db: Any, sql: str, *values: object) -> list[dict[str, Any]]:
     cursor = execute(db, sql, *values)
-    return [dict(zip([column[0] for column in cursor.description], row, strict=True)) for row in cursor]
+    return [
+        dict(zip([column[0] for column in cursor.description], row, strict=True)) for row in cursor
+    ]
 
 
 def tuples(db: Any, sql: str) -> list[tuple[Any, ...]]:
@@ -88,9 +90,15 @@ def a_result(exchange: Exchange, **fields: Any) -> ResultRow:
 
 def generated(db: Any, number: int = 1, session: int = 1, **fields: Any) -> Exchange:
     """An exchange with tokens: 10 in, 4 out if nothing else is said."""
-    exchange = an_exchange(db, number, session, **{"started_ns": START_NS + number * 1_000, **fields})
+    exchange = an_exchange(
+        db, number, session, **{"started_ns": START_NS + number * 1_000, **fields}
+    )
     usage = {"input_tokens": 10, "output_tokens": 4, "usage_raw": "{}"}
-    put(db, row(ExchangeRow, exchange, request_model="m", status="completed"), row(UsageRow, exchange, **usage))
+    put(
+        db,
+        row(ExchangeRow, exchange, request_model="m", status="completed"),
+        row(UsageRow, exchange, **usage),
+    )
     return exchange
 
 
@@ -105,7 +113,9 @@ def test_a_view_has_the_columns_that_are_declared(db: Any, view: View) -> None:
 def test_every_row_says_whose_it_is(view: View) -> None:
     of_sums = {*AGGREGATED, "latency_by_model", "latency_by_day", "reasoning_by_effort"}
     if view.name not in of_sums:
-        own = ["session_id", "session_name", "exchange_id"][: 2 if view.name == "session_summary" else 3]
+        own = ["session_id", "session_name", "exchange_id"][
+            : 2 if view.name == "session_summary" else 3
+        ]
         assert list(view.columns)[: len(own)] == own
 
 
@@ -115,7 +125,9 @@ def test_every_row_says_whose_it_is(view: View) -> None:
 def test_a_call_has_the_first_result_that_comes_after_it(db: Any) -> None:
     _, call, first, again = (an_exchange(db, number) for number in range(1, 5))
     put(db, row(ExchangeRow, call), a_call(call, call_key="c1", ended_ns=300))
-    for number, (exchange, output) in enumerate([(_, "of another call"), (first, "told"), (again, "told again")]):
+    for number, (exchange, output) in enumerate(
+        [(_, "of another call"), (first, "told"), (again, "told again")]
+    ):
         put(db, a_result(exchange, digest=f"{9 - number}", output=output))
     found = only(db, "tool_calls")
     assert (found["output"], found["output_exchange_id"]) == ("told", first.exchange_id)
@@ -141,9 +153,15 @@ def test_a_result_in_another_session_is_not_the_calls(db: Any) -> None:
 
 def test_tools_are_counted_with_what_became_of_their_calls(db: Any) -> None:
     asks, _ = a_conversation(db)
-    put(db, a_call(asks, item=2, call_key="c2", arguments="é"), a_call(asks, item=3, name="browse", call_key="c3"))
+    put(
+        db,
+        a_call(asks, item=2, call_key="c2", arguments="é"),
+        a_call(asks, item=3, name="browse", call_key="c3"),
+    )
     shell = asked(db, "SELECT * FROM tool_stats WHERE name = 'shell'")
-    assert [(s["calls"], s["answered"], s["failed"], s["sessions"], s["exchanges"]) for s in shell] == [(2, 1, 1, 1, 1)]
+    assert [
+        (s["calls"], s["answered"], s["failed"], s["sessions"], s["exchanges"]) for s in shell
+    ] == [(2, 1, 1, 1, 1)]
     assert shell[0]["latency_avg_ns"] == shell[0]["latency_max_ns"] == 1_000 - 100
     assert shell[0]["arguments_bytes"] == len('{"command":"roll"}') + 2
 
@@ -166,7 +184,11 @@ def test_what_nobody_reports_is_null_and_not_zero(db: Any) -> None:
     generated(db)
     found = only(db, "usage_by_model")
     assert (found["exchanges"], found["reported"]) == (1, 1)
-    assert (found["reasoning_output_tokens"], found["reasoning_share"], found["cached_share"]) == (None, None, None)
+    assert (found["reasoning_output_tokens"], found["reasoning_share"], found["cached_share"]) == (
+        None,
+        None,
+        None,
+    )
 
 
 def test_a_share_of_nothing_is_null(db: Any) -> None:
@@ -177,7 +199,16 @@ def test_a_share_of_nothing_is_null(db: Any) -> None:
 
 
 DAYS = [
-    *("1970-01-01", "1972-02-29", "1999-12-31", "2000-02-29", "2000-03-01", "2024-02-29", "2025-02-28", "2025-03-01"),
+    *(
+        "1970-01-01",
+        "1972-02-29",
+        "1999-12-31",
+        "2000-02-29",
+        "2000-03-01",
+        "2024-02-29",
+        "2025-02-28",
+        "2025-03-01",
+    ),
     *("2026-11-22", "2100-02-28", "2100-03-01", "2261-12-31"),
 ]
 
@@ -187,9 +218,10 @@ def test_a_day_is_one_in_utc(db: Any) -> None:
         midnight_ns = int(datetime.fromisoformat(f"{day}T00:00:00+00:00").timestamp()) * 10**9
         for started_ns in (midnight_ns, midnight_ns + DAY_NS - 1):
             generated(db, 2 * number + (started_ns != midnight_ns) + 1, started_ns=started_ns)
-    assert [(found["day"], found["exchanges"]) for found in asked(db, "SELECT * FROM usage_by_day ORDER BY day")] == [
-        (day, 2) for day in DAYS
-    ]
+    assert [
+        (found["day"], found["exchanges"])
+        for found in asked(db, "SELECT * FROM usage_by_day ORDER BY day")
+    ] == [(day, 2) for day in DAYS]
 
 
 def test_usage_has_its_details_to_the_last_digit(db: Any) -> None:
@@ -210,7 +242,9 @@ def test_the_model_is_the_one_that_answered(db: Any) -> None:
     a_conversation(db)
     models = [found["model"] for found in asked(db, "SELECT model FROM usage ORDER BY exchange_id")]
     assert models == ["m", "m-1"]
-    assert [found["model"] for found in asked(db, "SELECT model FROM usage_by_model ORDER BY model")] == ["m", "m-1"]
+    assert [
+        found["model"] for found in asked(db, "SELECT model FROM usage_by_model ORDER BY model")
+    ] == ["m", "m-1"]
 
 
 # -- what the provider did and said besides
@@ -221,7 +255,9 @@ def test_a_phase_takes_until_the_next_of_its_item(db: Any) -> None:
     shared = {"output_index": 2, "item_id": "ws_1", "type": "web_search_call"}
     put(db, row(PhaseRow, exchange, step=0, phase="searching", began_ns=10, ended_ns=90, **shared))
     put(db, row(PhaseRow, exchange, step=1, phase="completed", began_ns=90, **shared))
-    assert tuples(db, "SELECT step, type, item_id, phase, duration_ns FROM tool_phases ORDER BY step") == [
+    assert tuples(
+        db, "SELECT step, type, item_id, phase, duration_ns FROM tool_phases ORDER BY step"
+    ) == [
         (0, "web_search_call", "ws_1", "searching", 80),
         (1, "web_search_call", "ws_1", "completed", None),
     ]
@@ -230,8 +266,22 @@ def test_a_phase_takes_until_the_next_of_its_item(db: Any) -> None:
 def test_items_of_no_kind_stand_in_a_view_of_their_own(db: Any) -> None:
     exchange = generated(db)
     put(db, row(ItemRow, exchange, item=0, kind="message", text="Hi"), a_call(exchange, item=1))
-    put(db, row(ItemRow, exchange, item=2, kind="other", type="mcp_approval_request", name="find", arguments="{}"))
-    assert (only(db, "other_items")["type"], only(db, "other_items")["name"]) == ("mcp_approval_request", "find")
+    put(
+        db,
+        row(
+            ItemRow,
+            exchange,
+            item=2,
+            kind="other",
+            type="mcp_approval_request",
+            name="find",
+            arguments="{}",
+        ),
+    )
+    assert (only(db, "other_items")["type"], only(db, "other_items")["name"]) == (
+        "mcp_approval_request",
+        "find",
+    )
     assert only(db, "tool_calls")["item"] == 1
 
 
@@ -243,11 +293,21 @@ def retrieved_again(db: Any) -> tuple[Exchange, Exchange, Exchange]:
     first = generated(db, 1)
     again = [generated(db, number, resumes_response_id="resp_1") for number in (2, 3)]
     execute(db, "UPDATE p_exchanges_v1 SET response_id = 'resp_1', finish_reason = 'completed'")
-    execute(db, "UPDATE p_exchanges_v1 SET is_retrieval = 1 WHERE exchange_id <> ?", first.exchange_id)
+    execute(
+        db, "UPDATE p_exchanges_v1 SET is_retrieval = 1 WHERE exchange_id <> ?", first.exchange_id
+    )
     for exchange in (first, *again):
-        put(db, row(ItemRow, exchange, item=0, kind="message", text="Hello"), a_call(exchange, item=1, call_key="c1"))
+        put(
+            db,
+            row(ItemRow, exchange, item=0, kind="message", text="Hello"),
+            a_call(exchange, item=1, call_key="c1"),
+        )
         put(db, row(ItemRow, exchange, item=2, kind="reasoning", text="Hm"))
-        put(db, row(ItemRow, exchange, item=3, kind="other", type="mcp_list_tools"), row(PhaseRow, exchange))
+        put(
+            db,
+            row(ItemRow, exchange, item=3, kind="other", type="mcp_list_tools"),
+            row(PhaseRow, exchange),
+        )
     return first, again[0], again[1]
 
 
@@ -259,11 +319,13 @@ def ranked(db: Any, exchange: Exchange, finish_reason: str | None, last_number: 
 @pytest.mark.parametrize(
     ("first", "second", "last", "stands"),
     [
-        (("stop", 9), (None, None), ("stop", None), 0),  # asked whether it is done, and for all of it in the end
+        # asked whether it is done, and for all of it in the end
+        (("stop", 9), (None, None), ("stop", None), 0),
         ((None, 4), (None, None), ("stop", None), 2),
         ((None, 4), (None, 7), (None, 2), 1),  # cut three times: who has most of it
         ((None, 4), (None, 4), (None, 4), 2),
-        ((None, 4), (None, None), ("cancelled", None), 0),  # what was streamed before it was cancelled
+        # what was streamed before it was cancelled
+        ((None, 4), (None, None), ("cancelled", None), 0),
         ((None, None), (None, None), ("cancelled", None), 2),
     ],
 )
@@ -271,7 +333,9 @@ def test_of_several_exchanges_with_a_response_the_one_that_has_most_of_it_stands
     db: Any, first: Any, second: Any, last: Any, stands: int
 ) -> None:
     exchanges = retrieved_again(db)
-    for exchange, (finish_reason, last_number) in zip(exchanges, (first, second, last), strict=True):
+    for exchange, (finish_reason, last_number) in zip(
+        exchanges, (first, second, last), strict=True
+    ):
         ranked(db, exchange, finish_reason, last_number)
     for view in ("messages", "reasoning", "tool_calls", "usage", "other_items", "tool_phases"):
         assert only(db, view)["exchange_id"] == exchanges[stands].exchange_id
@@ -287,19 +351,29 @@ def test_a_result_that_came_before_its_call_was_retrieved_again_is_found(db: Any
     _, second, last = retrieved_again(db)
     put(db, a_result(second, output="18 °C"))
     found = only(db, "tool_calls")
-    assert (found["exchange_id"], found["output"], found["latency_ns"]) == (last.exchange_id, "18 °C", None)
+    assert (found["exchange_id"], found["output"], found["latency_ns"]) == (
+        last.exchange_id,
+        "18 °C",
+        None,
+    )
 
 
 def test_a_superseded_exchange_counts_once_in_every_sum(db: Any) -> None:
     retrieved_again(db)
-    assert only(db, "usage_by_model")["input_tokens"] == only(db, "session_summary")["input_tokens"] == 10
+    assert (
+        only(db, "usage_by_model")["input_tokens"]
+        == only(db, "session_summary")["input_tokens"]
+        == 10
+    )
     assert only(db, "tool_stats")["calls"] == only(db, "session_summary")["tool_calls"] == 1
     assert only(db, "session_summary")["exchanges"] == 3
 
 
 def test_a_summary_says_what_supersedes_an_exchange(db: Any) -> None:
     first, second, last = retrieved_again(db)
-    assert tuples(db, "SELECT exchange_id, superseded_by FROM exchange_summary ORDER BY exchange_id") == [
+    assert tuples(
+        db, "SELECT exchange_id, superseded_by FROM exchange_summary ORDER BY exchange_id"
+    ) == [
         (first.exchange_id, last.exchange_id),
         (second.exchange_id, last.exchange_id),
         (last.exchange_id, None),
@@ -326,13 +400,19 @@ def test_a_retrieval_in_another_session_supersedes_nothing(db: Any) -> None:
 def test_an_open_exchange_is_in_the_summary(db: Any) -> None:
     an_exchange(db)
     found = only(db, "exchange_summary")
-    assert (found["status"], found["messages"], found["input_tokens"], found["superseded_by"]) == (None, 0, None, None)
+    assert (found["status"], found["messages"], found["input_tokens"], found["superseded_by"]) == (
+        None,
+        0,
+        None,
+        None,
+    )
 
 
 def test_an_exchange_counts_what_it_has(db: Any) -> None:
     a_conversation(db)
     assert tuples(
-        db, "SELECT messages, reasoning, tool_calls, anomalies FROM exchange_summary ORDER BY exchange_id"
+        db,
+        "SELECT messages, reasoning, tool_calls, anomalies FROM exchange_summary ORDER BY exchange_id",
     ) == [(0, 1, 1, 0), (1, 0, 0, 1)]
 
 
@@ -345,10 +425,20 @@ def test_a_session_is_what_its_exchanges_come_to(db: Any) -> None:
         "tools": "shell",
         "clients": "codex",
     }
-    assert [found[name] for name in ("exchanges", "turns", "threads", "tool_calls", "errors")] == [2, 1, 1, 1, 1]
+    assert [found[name] for name in ("exchanges", "turns", "threads", "tool_calls", "errors")] == [
+        2,
+        1,
+        1,
+        1,
+        1,
+    ]
     assert (found["started_ns"], found["ended_ns"]) == (first.started_ns, last.started_ns + 300)
     assert found["duration_ns"] == last.started_ns + 300 - first.started_ns
-    assert (found["input_tokens"], found["cache_read_input_tokens"], found["cache_write_input_tokens"]) == (
+    assert (
+        found["input_tokens"],
+        found["cache_read_input_tokens"],
+        found["cache_write_input_tokens"],
+    ) == (
         40,
         15,
         None,
@@ -368,8 +458,18 @@ def test_an_empty_session_has_a_summary(db: Any) -> None:
     an_exchange(db, 1, session=1)
     put(db, make_session(2, name="empty"))
     [found] = asked(db, "SELECT * FROM session_summary WHERE session_name = 'empty'")
-    assert (found["exchanges"], found["turns"], found["errors"], found["tool_calls"]) == (0, 0, 0, 0)
-    assert (found["started_ns"], found["title"], found["models"], found["input_tokens"]) == (None, None, None, None)
+    assert (found["exchanges"], found["turns"], found["errors"], found["tool_calls"]) == (
+        0,
+        0,
+        0,
+        0,
+    )
+    assert (found["started_ns"], found["title"], found["models"], found["input_tokens"]) == (
+        None,
+        None,
+        None,
+        None,
+    )
 
 
 # -- times
@@ -385,7 +485,9 @@ def test_a_gap_is_the_time_since_the_frame_before(db: Any) -> None:
     ]
 
 
-def sent(db: Any, number: int, digest: str | None, status: str = "completed", **fields: Any) -> Exchange:
+def sent(
+    db: Any, number: int, digest: str | None, status: str = "completed", **fields: Any
+) -> Exchange:
     """An exchange with a request of that digest, which used ten tokens in a microsecond."""
     exchange = an_exchange(db, number, started_ns=10_000 * number, **fields)
     put(
@@ -414,7 +516,10 @@ def test_a_retry_is_the_same_request_after_one_that_failed(db: Any) -> None:
         (ids[1], ids[0], ids[0], 2, "failed", 10),
         (ids[2], ids[1], ids[0], 3, "truncated", 10),
     ]
-    assert [each["waited_ns"] for each in asked(db, "SELECT waited_ns FROM retries")] == [9_000, 9_000]
+    assert [each["waited_ns"] for each in asked(db, "SELECT waited_ns FROM retries")] == [
+        9_000,
+        9_000,
+    ]
 
 
 def test_a_retry_that_the_client_counts_is_one_although_the_answer_was_complete(db: Any) -> None:
@@ -430,7 +535,9 @@ def test_the_cook_book_has_the_cost_of_the_attempts_before_retries(db: Any) -> N
     first, _ = sent(db, 1, "a", "failed"), sent(db, 2, "a")
     execute(db, f"UPDATE {TABLES['usage']} SET input_tokens = 1000000, output_tokens = 0")
     put(db, *price_rows("m", first.provider, input="2.5", output="10"))
-    [question] = [each for each in COOKBOOK if "cost" in each.question and "sent again" in each.question]
+    [question] = [
+        each for each in COOKBOOK if "cost" in each.question and "sent again" in each.question
+    ]
     [found] = asked(db, question.written("").rstrip(";"))
     assert (found["retries"], found["wasted_tokens"], float(found["wasted_usd"])) == (1, 10, 2.5)
 
@@ -449,7 +556,16 @@ def timed(db: Any, values: list[int | None], **fields: Any) -> None:
     for number, value in enumerate(values, fields.pop("first", 1)):
         exchange = an_exchange(db, number, **fields)
         put(db, row(ExchangeRow, exchange, response_model="m"))
-        put(db, row(TimingRow, exchange, ttft_ns=value, duration_ns=1000 + number, longest_silence_ns=value))
+        put(
+            db,
+            row(
+                TimingRow,
+                exchange,
+                ttft_ns=value,
+                duration_ns=1000 + number,
+                longest_silence_ns=value,
+            ),
+        )
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 10, 99, 101])
@@ -457,7 +573,11 @@ def test_a_percentile_is_the_nearest_rank_of_those_that_have_the_value(db: Any, 
     values = [(number * 37) % 101 for number in range(count)]
     timed(db, [*values, None, None])
     for found in (only(db, "latency_by_model"), only(db, "latency_by_day")):
-        assert (found["origin"], found["exchanges"], found["measured"]) == ("live", count + 2, count)
+        assert (found["origin"], found["exchanges"], found["measured"]) == (
+            "live",
+            count + 2,
+            count,
+        )
         for percent in (50, 90, 99):
             expected = sorted(values)[math.ceil(count * percent / 100) - 1]
             assert found[f"ttft_p{percent}_ns"] == found[f"silence_p{percent}_ns"] == expected
@@ -466,8 +586,15 @@ def test_a_percentile_is_the_nearest_rank_of_those_that_have_the_value(db: Any, 
 
 def test_percentiles_of_a_day_are_of_that_day(db: Any) -> None:
     for day in range(3):
-        timed(db, [10 * day, 10 * day + 1], first=1 + 10 * day, started_ns=(20_000 + day) * 86_400 * 10**9)
-    assert tuples(db, "SELECT day, exchanges, ttft_p50_ns, ttft_p99_ns FROM latency_by_day ORDER BY day") == [
+        timed(
+            db,
+            [10 * day, 10 * day + 1],
+            first=1 + 10 * day,
+            started_ns=(20_000 + day) * 86_400 * 10**9,
+        )
+    assert tuples(
+        db, "SELECT day, exchanges, ttft_p50_ns, ttft_p99_ns FROM latency_by_day ORDER BY day"
+    ) == [
         ("2024-10-04", 2, 0, 1),
         ("2024-10-05", 2, 10, 11),
         ("2024-10-06", 2, 20, 21),
@@ -475,9 +602,13 @@ def test_percentiles_of_a_day_are_of_that_day(db: Any) -> None:
 
 
 def test_latency_has_every_time_there_is(db: Any) -> None:
-    assert set(TimingRow.__struct_fields__) <= set(next(view for view in VIEWS if view.name == "latency").columns)
+    assert set(TimingRow.__struct_fields__) <= set(
+        next(view for view in VIEWS if view.name == "latency").columns
+    )
     a_conversation(db)
-    assert [found["ttft_ns"] for found in asked(db, "SELECT ttft_ns FROM latency ORDER BY exchange_id")] == [50, 60]
+    assert [
+        found["ttft_ns"] for found in asked(db, "SELECT ttft_ns FROM latency ORDER BY exchange_id")
+    ] == [50, 60]
 
 
 # -- plans: those of SQLite, a server has its own
@@ -497,25 +628,44 @@ def test_what_is_projected_is_asked_without_the_events(file: sqlite3.Connection,
     assert not [step for step in used if step[1] == "OpenRead" and step[3] == root]
 
 
-# The views of costs find the prices of each model once, from all usage; the program asks `store.queries.costs`.
-OF_A_SESSION = [view.name for view in VIEWS if "session_name" in view.columns and view.name not in ("costs", "retries")]
+# The views of costs find the prices of each model once, from all usage; the program asks
+# `store.queries.costs`.
+OF_A_SESSION = [
+    view.name
+    for view in VIEWS
+    if "session_name" in view.columns and view.name not in ("costs", "retries")
+]
 
 
 @table("view", OF_A_SESSION)
 @table("column", ["session_id", "session_name"])
-def test_one_session_is_found_without_a_look_at_the_others(file: sqlite3.Connection, view: str, column: str) -> None:
+def test_one_session_is_found_without_a_look_at_the_others(
+    file: sqlite3.Connection, view: str, column: str
+) -> None:
     steps = plan(file, f"SELECT * FROM {view} WHERE {column} = 'x'")
-    made = {f"SCAN {step.split()[1]}" for step in steps if step.startswith(("CO-ROUTINE", "MATERIALIZE"))}
-    assert not [step for step in steps if step.startswith("SCAN") and "subquery" not in step and step not in made]
+    made = {
+        f"SCAN {step.split()[1]}"
+        for step in steps
+        if step.startswith(("CO-ROUTINE", "MATERIALIZE"))
+    }
+    assert not [
+        step
+        for step in steps
+        if step.startswith("SCAN") and "subquery" not in step and step not in made
+    ]
 
 
 @table("view", [view.name for view in VIEWS])
 def test_no_row_is_joined_by_a_scan(file: sqlite3.Connection, view: str) -> None:
-    assert not [step for step in plan(file, f"SELECT * FROM {view}") if re.match("SCAN .* LEFT-JOIN", step)]
+    assert not [
+        step for step in plan(file, f"SELECT * FROM {view}") if re.match("SCAN .* LEFT-JOIN", step)
+    ]
 
 
 @pytest.mark.parametrize("view", ["usage_by_model", "usage_by_day"])
-def test_one_pass_over_an_index_gives_the_sums_of_tokens(file: sqlite3.Connection, view: str) -> None:
+def test_one_pass_over_an_index_gives_the_sums_of_tokens(
+    file: sqlite3.Connection, view: str
+) -> None:
     steps = plan(file, f"SELECT * FROM {view}")
     assert "SCAN u USING COVERING INDEX p_usage_v1_sums" in steps
     assert "SCAN r USING INDEX p_exchanges_v1_retrieval" in steps  # of a few rows, once
@@ -523,7 +673,9 @@ def test_one_pass_over_an_index_gives_the_sums_of_tokens(file: sqlite3.Connectio
 
 
 @pytest.mark.parametrize("order", ["total_tokens DESC", "started_ns DESC"])
-def test_the_largest_sessions_are_looked_for_among_the_newest_first(file: sqlite3.Connection, order: str) -> None:
+def test_the_largest_sessions_are_looked_for_among_the_newest_first(
+    file: sqlite3.Connection, order: str
+) -> None:
     """What a sorter would not keep is not worked out: the first ten seen are often the ten."""
     asked = f"SELECT * FROM session_summary ORDER BY {order} LIMIT 10"
     assert "SCAN s USING COVERING INDEX sessions_newest" in plan(file, asked)

@@ -18,12 +18,23 @@ QUESTION = "Tell me all that you know of the weather in the mountains"
 CALLS = (
     ("/v1/responses", {"model": "gpt-demo", "stream": True, "input": QUESTION}),
     ("/v1/responses", {"model": "gpt-demo", "input": QUESTION}),
-    ("/v1/chat/completions", {"model": "m", "stream": True, "messages": [{"role": "user", "content": QUESTION}]}),
+    (
+        "/v1/chat/completions",
+        {"model": "m", "stream": True, "messages": [{"role": "user", "content": QUESTION}]},
+    ),
     (
         "/v1/messages",
-        {"model": "m", "stream": True, "max_tokens": 9, "messages": [{"role": "user", "content": QUESTION}]},
+        {
+            "model": "m",
+            "stream": True,
+            "max_tokens": 9,
+            "messages": [{"role": "user", "content": QUESTION}],
+        },
     ),
-    ("/v1beta/models/gemini-demo:streamGenerateContent?alt=sse", {"contents": [{"parts": [{"text": QUESTION}]}]}),
+    (
+        "/v1beta/models/gemini-demo:streamGenerateContent?alt=sse",
+        {"contents": [{"parts": [{"text": QUESTION}]}]},
+    ),
 )
 CODINGS = ("identity", "gzip")
 LEVELS = ("full", "shape", "none")
@@ -44,7 +55,9 @@ async def _record(db: Path, level: str) -> Path:
             async with httpx.AsyncClient(base_url=f"{serve.base}/s/demo", timeout=30) as client:
                 for coding in CODINGS:
                     for path, body in CALLS:
-                        answer = await client.post(path, json=body, headers={ENCODING_HEADER: coding})
+                        answer = await client.post(
+                            path, json=body, headers={ENCODING_HEADER: coding}
+                        )
                         assert answer.status_code == 200
                         with (db.parent / "got").open("ab") as got:
                             got.write(answer.content)
@@ -55,7 +68,10 @@ async def _record(db: Path, level: str) -> Path:
 def types(log: list[Entry]) -> list[list[tuple[str, str | None, int]]]:
     """The kinds, types and sizes of the events that are not sums, exchange by exchange."""
     named = ("frame", "body", "request")
-    return [[(e.kind, e.type, len(e.raw)) for e in each.events if e.kind in named and e.pos] for each in log]
+    return [
+        [(e.kind, e.type, len(e.raw)) for e in each.events if e.kind in named and e.pos]
+        for each in log
+    ]
 
 
 def test_no_five_words_of_a_body_are_in_any_file_of_a_log_of_shapes(logs: dict[str, Path]) -> None:
@@ -63,7 +79,9 @@ def test_no_five_words_of_a_body_are_in_any_file_of_a_log_of_shapes(logs: dict[s
     words = set(RUN.findall(said))
     assert len(words) > 10
     for level in ("shape", "none"):
-        files = [path for path in logs[level].parent.rglob("*") if path.is_file() and path.name != "got"]
+        files = [
+            path for path in logs[level].parent.rglob("*") if path.is_file() and path.name != "got"
+        ]
         assert len(files) >= 2
         for path in files:
             kept = path.read_bytes()
@@ -75,11 +93,15 @@ def test_clients_get_the_same_whatever_is_kept(logs: dict[str, Path]) -> None:
     assert got[0] == got[1] == got[2] != set()
 
 
-def test_types_and_sizes_of_events_and_tokens_are_those_of_a_full_log(logs: dict[str, Path]) -> None:
+def test_types_and_sizes_of_events_and_tokens_are_those_of_a_full_log(
+    logs: dict[str, Path],
+) -> None:
     found = {level: types(entries(path)) for level, path in logs.items()}
     assert found["shape"] == found["full"]
     assert found["none"] == found["full"]
-    counted = "SELECT input_tokens, output_tokens, total_tokens, usage_raw FROM usage ORDER BY started_ns"
+    counted = (
+        "SELECT input_tokens, output_tokens, total_tokens, usage_raw FROM usage ORDER BY started_ns"
+    )
     tokens = [json.loads(run(path, "query", counted, "--json").out) for path in logs.values()]
     assert tokens[0] == tokens[1] == tokens[2]
     for path in logs.values():
@@ -90,7 +112,8 @@ def test_types_and_sizes_of_events_and_tokens_are_those_of_a_full_log(logs: dict
 async def test_a_token_keeps_less_than_the_server(tmp_path: Path) -> None:
     db, file = tmp_path / "log.db", tmp_path / "tokens.json"
     tokens = [
-        run(db, "token", "add", level, "--content", level, "--file", file).text.strip() for level in ("full", "shape")
+        run(db, "token", "add", level, "--content", level, "--file", file).text.strip()
+        for level in ("full", "shape")
     ]
     async with await start(pace=0.05) as upstream:
         with serving(db, *everywhere(upstream.base_url), "--tokens", str(file)) as serve:

@@ -20,7 +20,15 @@ from recorder.proxy.durable import DurableTransport
 from recorder.proxy.recording import RecordingTransport
 from tests.support.event_loop import DEADLINE_S, on_uvloop
 from tests.support.proxy import get, proxied, request_for
-from tests.support.sockets import LAST_CHUNK, STREAM_HEAD, Action, ScriptedUpstream, Send, Wait, chunked
+from tests.support.sockets import (
+    LAST_CHUNK,
+    STREAM_HEAD,
+    Action,
+    ScriptedUpstream,
+    Send,
+    Wait,
+    chunked,
+)
 from tests.unit.proxy.test_recording import Echo
 
 CHUNKS = [b"%d" % number * 100 for number in range(20)]
@@ -74,7 +82,9 @@ async def received(strict: DurableTransport) -> AsyncIterator[bytes]:
     await response.stream.aclose()
 
 
-async def test_what_a_client_has_is_on_the_disk_and_so_is_the_end(disk: Disk, journal: Journal) -> None:
+async def test_what_a_client_has_is_on_the_disk_and_so_is_the_end(
+    disk: Disk, journal: Journal
+) -> None:
     strict, chunks = transport(journal), []
     async for chunk in received(strict):
         assert disk.has_all_of(journal.directory)
@@ -86,11 +96,18 @@ async def test_what_a_client_has_is_on_the_disk_and_so_is_the_end(disk: Disk, jo
 
 
 @on_uvloop
-async def test_what_a_client_of_the_real_server_has_is_on_the_disk(disk: Disk, tmp_path: Path) -> None:
-    """With the real upstream, whose reads go to the client without a task in between where nothing is synced."""
+async def test_what_a_client_of_the_real_server_has_is_on_the_disk(
+    disk: Disk, tmp_path: Path
+) -> None:
+    """With the real upstream, whose reads go to the client without a task in between where nothing
+    is synced.
+    """
     sent = [asyncio.Event() for _ in CHUNKS]
-    steps: list[list[Action]] = [[Wait(each), Send(chunked(chunk))] for each, chunk in zip(sent, CHUNKS, strict=True)]
-    ended = asyncio.Event()  # else the record of the end is on its way to the disk while the last chunk is looked at
+    steps: list[list[Action]] = [
+        [Wait(each), Send(chunked(chunk))] for each, chunk in zip(sent, CHUNKS, strict=True)
+    ]
+    # else the record of the end is on its way to the disk while the last chunk is looked at
+    ended = asyncio.Event()
     script = [Send(STREAM_HEAD), *chain.from_iterable(steps), Wait(ended), Send(LAST_CHUNK)]
     async with (
         ScriptedUpstream(script) as upstream,
@@ -110,7 +127,9 @@ async def test_what_a_client_of_the_real_server_has_is_on_the_disk(disk: Disk, t
 
 async def test_without_it_nothing_is_synced(disk: Disk, tmp_path: Path) -> None:
     journal = Journal(tmp_path, "recorder")
-    response = await RecordingTransport(Echo(*CHUNKS), journal).handle_async_request(request_for("GET", "http://h/"))
+    response = await RecordingTransport(Echo(*CHUNKS), journal).handle_async_request(
+        request_for("GET", "http://h/")
+    )
     assert [chunk async for chunk in response.stream] == CHUNKS
     journal.close()
     assert disk.syncs == 0

@@ -1,4 +1,6 @@
-"""How an exchange ends, over real sockets, and what the journal says of it. Each branch of `proxy.py` by its name."""
+"""How an exchange ends, over real sockets, and what the journal says of it. Each branch of
+`proxy.py` by its name.
+"""
 
 from __future__ import annotations
 
@@ -62,7 +64,10 @@ async def test_client_leaves(tmp_path: Path, upstream_is: str, how: str) -> None
         "idle": [Send(STREAM_HEAD + chunked(EVENT)), Stall()],
         "silent": [Stall()],
     }
-    async with ScriptedUpstream(scripts[upstream_is]) as upstream, proxied(tmp_path, upstream.base) as proxy:
+    async with (
+        ScriptedUpstream(scripts[upstream_is]) as upstream,
+        proxied(tmp_path, upstream.base) as proxy,
+    ):
         async with await proxy.connect() as client:
             await client.send(get())
             if upstream_is == "silent":
@@ -80,7 +85,9 @@ async def test_client_leaves(tmp_path: Path, upstream_is: str, how: str) -> None
 @pytest.mark.parametrize("size", [0, 60_000, 70_000, 3_000_000])
 @pytest.mark.parametrize("coding", ["length", "chunked"])
 @on_uvloop
-async def test_client_leaves_after_a_request_of_any_size(tmp_path: Path, size: int, coding: str) -> None:
+async def test_client_leaves_after_a_request_of_any_size(
+    tmp_path: Path, size: int, coding: str
+) -> None:
     """The server stops reading at 64 KiB, and would not know."""
     body, head = b"x" * size, b"Content-Length: %d" % size
     if coding == "chunked":
@@ -96,7 +103,9 @@ async def test_client_leaves_after_a_request_of_any_size(tmp_path: Path, size: i
 
 @on_uvloop
 async def test_a_client_that_leaves_with_requests_waiting_harms_nobody_else(tmp_path: Path) -> None:
-    """Its connection knows the request that came last; the one that is being answered is to hear of it."""
+    """Its connection knows the request that came last; the one that is being answered is to hear of
+    it.
+    """
     tick: list[Action] = [Send(chunked(EVENT)), Sleep(0.001)]
     script: list[Action] = [Send(STREAM_HEAD), *tick * 50, Send(LAST_CHUNK)]
     async with ScriptedUpstream(script) as upstream, proxied(tmp_path, upstream.base) as proxy:
@@ -141,20 +150,41 @@ def line(payload: Json) -> bytes:
     return json.dumps(payload).encode() + b"\n"
 
 
-SAID = {"candidates": [{"content": {"parts": [{"text": "Hi"}]}, "finishReason": "STOP"}], "usageMetadata": {"a": 1}}
+SAID = {
+    "candidates": [{"content": {"parts": [{"text": "Hi"}]}, "finishReason": "STOP"}],
+    "usageMetadata": {"a": 1},
+}
 LAST_OF_ALL: dict[str, tuple[str, str, list[bytes]]] = {
-    "ollama": ("/api/chat", "application/x-ndjson", [line({"message": {"content": "Hi"}}), line({"done": True})]),
+    "ollama": (
+        "/api/chat",
+        "application/x-ndjson",
+        [line({"message": {"content": "Hi"}}), line({"done": True})],
+    ),
     "openai-chat": (
         "/v1/chat/completions",
         "application/x-ndjson",
-        [line({"choices": [{"finish_reason": "stop"}]}), line({"choices": [], "usage": {"total_tokens": 9}})],
+        [
+            line({"choices": [{"finish_reason": "stop"}]}),
+            line({"choices": [], "usage": {"total_tokens": 9}}),
+        ],
     ),
-    "declared": ("/mine", "application/x-ndjson", [line({"kind": "say", "words": "Hi"}), line({"kind": "over"})]),
-    "gemini": ("/v1beta/models/gemini-3:streamGenerateContent", "application/json", [b"[" + line(SAID)]),
+    "declared": (
+        "/mine",
+        "application/x-ndjson",
+        [line({"kind": "say", "words": "Hi"}), line({"kind": "over"})],
+    ),
+    "gemini": (
+        "/v1beta/models/gemini-3:streamGenerateContent",
+        "application/json",
+        [b"[" + line(SAID)],
+    ),
     "bedrock-converse": (
         "/model/m/converse-stream",
         "application/vnd.amazon.eventstream",
-        [aws_event("messageStop", {"stopReason": "end_turn"}), aws_event("metadata", {"usage": {}})],
+        [
+            aws_event("messageStop", {"stopReason": "end_turn"}),
+            aws_event("metadata", {"usage": {}}),
+        ],
     ),
     "bedrock-invoke": (
         "/model/claude/invoke-with-response-stream",
@@ -164,7 +194,10 @@ LAST_OF_ALL: dict[str, tuple[str, str, list[bytes]]] = {
     "bedrock-models": (
         "/model/meta.llama/invoke-with-response-stream",
         "application/vnd.amazon.eventstream",
-        [chunk({"generation": "Hi"}), chunk({"generation": "", "amazon-bedrock-invocationMetrics": {}})],
+        [
+            chunk({"generation": "Hi"}),
+            chunk({"generation": "", "amazon-bedrock-invocationMetrics": {}}),
+        ],
     ),
 }
 MINE = {"routes": ["POST /mine"], "type": "kind", "text": {"say": "words"}, "end": {"over": ""}}
@@ -180,7 +213,9 @@ def own_dialect() -> Iterator[None]:
 @pytest.mark.usefixtures("own_dialect")
 @pytest.mark.parametrize("api", LAST_OF_ALL)
 @on_uvloop
-async def test_who_leaves_after_the_last_event_of_any_framing_is_done(tmp_path: Path, api: str) -> None:
+async def test_who_leaves_after_the_last_event_of_any_framing_is_done(
+    tmp_path: Path, api: str
+) -> None:
     target, kind, events = LAST_OF_ALL[api]
     opening = head(b"Content-Type: " + kind.encode(), b"Transfer-Encoding: chunked")
     outcomes: list[tuple[str, str]] = []
@@ -202,13 +237,19 @@ async def test_who_leaves_after_the_last_event_of_any_framing_is_done(tmp_path: 
 
 @on_uvloop
 async def test_client_leaves_in_mid_upload(tmp_path: Path) -> None:
-    async with ScriptedUpstream([Stall()], read_request=False) as upstream, proxied(tmp_path, upstream.base) as proxy:
+    async with (
+        ScriptedUpstream([Stall()], read_request=False) as upstream,
+        proxied(tmp_path, upstream.base) as proxy,
+    ):
         async with await proxy.connect() as client:
             await client.send(get("/v1/x", b"Content-Length: 100", method="POST") + b"part")
             await eventually(lambda: upstream.connections == 1)
         await eventually(upstream.gone.is_set)
         tape = await proxy.ended()
-        assert (tape.outcome, tape.json[Mark.REQUEST_END]) == ("client_disconnect", {"complete": False})
+        assert (tape.outcome, tape.json[Mark.REQUEST_END]) == (
+            "client_disconnect",
+            {"complete": False},
+        )
 
 
 @on_uvloop
@@ -270,14 +311,18 @@ async def test_an_unreachable_upstream_is_a_502_that_names_it_and_is_recorded(
     async with ScriptedUpstream([Close()]) as upstream:
         base = upstream.base
     async with proxied(tmp_path, base) as proxy:
-        response = await proxy.ask(get("/v1/responses?key=canary", b"Authorization: canary", method="POST", body=b"{}"))
+        response = await proxy.ask(
+            get("/v1/responses?key=canary", b"Authorization: canary", method="POST", body=b"{}")
+        )
         (tape,) = proxy.tapes()
     assert response.status == b"502 Bad Gateway"
     assert b"'openai'" in response.body
     assert base.encode() in response.body
     assert (tape.outcome, tape.marks[-1]) == ("upstream_unreachable", Mark.END)
     assert "canary" not in caplog.text
-    assert [record.levelno for record in caplog.records if record.name == "recorder.proxy.app"] == [logging.WARNING]
+    assert [record.levelno for record in caplog.records if record.name == "recorder.proxy.app"] == [
+        logging.WARNING
+    ]
 
 
 @pytest.mark.parametrize("framing", [b"Content-Length: 9", b"Transfer-Encoding: chunked"])
@@ -287,7 +332,9 @@ async def test_an_unreachable_upstream_is_a_502_that_names_it_and_is_recorded(
 async def test_the_body_of_a_request_that_no_upstream_takes_is_recorded(
     tmp_path: Path, framing: bytes, begun: list[bytes], is_there: bool
 ) -> None:
-    """It is on its way when the upstream is found to be away, or to close: a container that is starting."""
+    """It is on its way when the upstream is found to be away, or to close: a container that is
+    starting.
+    """
     rest = [b"tiful"] if begun else [b"beau", b"tiful"]
     frame: Callable[[bytes], bytes] = chunked if framing.startswith(b"Transfer") else bytes
 
@@ -299,9 +346,12 @@ async def test_the_body_of_a_request_that_no_upstream_takes_is_recorded(
         proxied(tmp_path, base if is_there else "http://127.0.0.1:1") as proxy,
         await proxy.connect() as client,
     ):
-        await client.send(get("/v1/responses", framing, method="POST") + b"".join(map(frame, begun)))
+        await client.send(
+            get("/v1/responses", framing, method="POST") + b"".join(map(frame, begun))
+        )
         await eventually(lambda: len(proxy.tapes()) == 1)
-        await turns()  # enough for the upstream to be found away; if it is not, the test claims less
+        # enough for the upstream to be found away; if it is not, the test claims less
+        await turns()
         for piece in rest:
             await client.send(frame(piece))
         if frame is chunked:
@@ -309,7 +359,10 @@ async def test_the_body_of_a_request_that_no_upstream_takes_is_recorded(
         response = await client.response()
         (tape,) = proxy.tapes()
     assert response.status == b"502 Bad Gateway"
-    assert (tape.request_body, tape.json.get(Mark.REQUEST_END)) == (b"beautiful", {"complete": True})
+    assert (tape.request_body, tape.json.get(Mark.REQUEST_END)) == (
+        b"beautiful",
+        {"complete": True},
+    )
 
 
 @on_uvloop
@@ -336,8 +389,14 @@ async def test_a_body_that_does_not_come_is_waited_for_no_longer_than_its_time(
 )
 @on_uvloop
 async def test_chunks_count_and_not_a_length_beside_them(tmp_path: Path, head: bytes) -> None:
-    script: list[Action] = [Send(b"HTTP/1.1 200 OK\r\n" + head + b"\r\n\r\n" + chunked(EVENT) + LAST_CHUNK), Stall()]
-    async with ScriptedUpstream(script, answer(b"next")) as upstream, proxied(tmp_path, upstream.base) as proxy:
+    script: list[Action] = [
+        Send(b"HTTP/1.1 200 OK\r\n" + head + b"\r\n\r\n" + chunked(EVENT) + LAST_CHUNK),
+        Stall(),
+    ]
+    async with (
+        ScriptedUpstream(script, answer(b"next")) as upstream,
+        proxied(tmp_path, upstream.base) as proxy,
+    ):
         async with await proxy.connect() as client:
             await client.send(get())
             response = await client.response()
@@ -354,7 +413,10 @@ async def test_chunks_count_and_not_a_length_beside_them(tmp_path: Path, head: b
 
 @on_uvloop
 async def test_an_upstream_that_answers_nonsense_is_a_502(tmp_path: Path) -> None:
-    async with ScriptedUpstream([Send(b"SSH-2.0\r\n"), Stall()]) as upstream, proxied(tmp_path, upstream.base) as proxy:
+    async with (
+        ScriptedUpstream([Send(b"SSH-2.0\r\n"), Stall()]) as upstream,
+        proxied(tmp_path, upstream.base) as proxy,
+    ):
         response = await proxy.ask(get())
     assert response.status == b"502 Bad Gateway"
     assert b"did not answer in HTTP" in response.body
@@ -363,7 +425,10 @@ async def test_an_upstream_that_answers_nonsense_is_a_502(tmp_path: Path) -> Non
 @pytest.mark.parametrize("bad", [b"X-A: a\x01b", b"X-A: a\x7fb"])
 @on_uvloop
 async def test_a_header_that_cannot_be_passed_on_is_a_502(tmp_path: Path, bad: bytes) -> None:
-    async with ScriptedUpstream(answer(b"body", bad)) as upstream, proxied(tmp_path, upstream.base) as proxy:
+    async with (
+        ScriptedUpstream(answer(b"body", bad)) as upstream,
+        proxied(tmp_path, upstream.base) as proxy,
+    ):
         response = await proxy.ask(get())
         (tape,) = proxy.tapes()
     assert (response.status[:3], response.ending) == (b"502", "complete")
@@ -376,10 +441,19 @@ async def test_a_header_that_cannot_be_passed_on_is_a_502(tmp_path: Path, bad: b
 
 @on_uvloop
 async def test_store_is_slow(tmp_path: Path) -> None:
-    """Nobody takes records out of the journal and it is full: the client gets all, and the gap is counted."""
+    """Nobody takes records out of the journal and it is full: the client gets all, and the gap is
+    counted.
+    """
     chunks = [b"%04d" % number * 500 for number in range(100)]
-    script: list[Action] = [Send(STREAM_HEAD), *(Send(chunked(chunk)) for chunk in chunks), Send(LAST_CHUNK)]
-    async with ScriptedUpstream(script) as upstream, proxied(tmp_path, upstream.base, journal_bytes=20_000) as proxy:
+    script: list[Action] = [
+        Send(STREAM_HEAD),
+        *(Send(chunked(chunk)) for chunk in chunks),
+        Send(LAST_CHUNK),
+    ]
+    async with (
+        ScriptedUpstream(script) as upstream,
+        proxied(tmp_path, upstream.base, journal_bytes=20_000) as proxy,
+    ):
         response = await proxy.ask(get())
         (tape,) = proxy.tapes()
     assert (response.body, response.ending) == (b"".join(chunks), "complete")
@@ -392,14 +466,20 @@ async def test_store_is_slow(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("strict", [False, True], ids=["journal", "strict"])
 @on_uvloop
-async def test_a_slow_client_slows_the_upstream_and_not_our_memory(tmp_path: Path, strict: bool) -> None:
+async def test_a_slow_client_slows_the_upstream_and_not_our_memory(
+    tmp_path: Path, strict: bool
+) -> None:
     flood: list[Action] = [Send(STREAM_HEAD), Flood(chunked(b"x" * 65536))]
-    async with ScriptedUpstream(flood) as upstream, proxied(tmp_path, upstream.base, strict=strict) as proxy:
+    async with (
+        ScriptedUpstream(flood) as upstream,
+        proxied(tmp_path, upstream.base, strict=strict) as proxy,
+    ):
         async with await proxy.connect(receive_buffer=4096) as client:
             await client.send(get())
             await client.read(1024)
             rss_before = rss_bytes()
-            limit = 24 * 2**20  # what the kernel holds on two loopback connections, and 0.2 MB of ours
+            # what the kernel holds on two loopback connections, and 0.2 MB of ours
+            limit = 24 * 2**20
             await settled(lambda: min(upstream.sent_bytes, limit))
             assert 0 < upstream.sent_bytes < limit
             assert rss_bytes() - rss_before < 8 * 2**20
@@ -410,7 +490,10 @@ async def test_a_slow_client_slows_the_upstream_and_not_our_memory(tmp_path: Pat
 async def test_a_slow_upstream_slows_the_upload(tmp_path: Path) -> None:
     never = [Wait(asyncio.Event())]
     async with ScriptedUpstream(never, read_request=False) as upstream:
-        async with proxied(tmp_path, upstream.base, body_limit_bytes=2**30) as proxy, await proxy.connect() as client:
+        async with (
+            proxied(tmp_path, upstream.base, body_limit_bytes=2**30) as proxy,
+            await proxy.connect() as client,
+        ):
             await client.send(get("/v1/files", b"Content-Length: 1000000000", method="POST"))
             assert await client.flood(2 * KERNEL_BYTES) < KERNEL_BYTES
 

@@ -16,9 +16,19 @@ from tests.support.sockets import ScriptedUpstream, Stall, answer, chunked
 
 
 @on_uvloop
-async def test_websocket_that_is_turned_off_is_answered_426_without_the_upstream(tmp_path: Path) -> None:
-    upgrade = (b"Connection: Upgrade", b"Upgrade: websocket", b"Sec-WebSocket-Key: x", b"Sec-WebSocket-Version: 13")
-    async with ScriptedUpstream(answer(b"")) as upstream, proxied(tmp_path, upstream.base, websocket=False) as proxy:
+async def test_websocket_that_is_turned_off_is_answered_426_without_the_upstream(
+    tmp_path: Path,
+) -> None:
+    upgrade = (
+        b"Connection: Upgrade",
+        b"Upgrade: websocket",
+        b"Sec-WebSocket-Key: x",
+        b"Sec-WebSocket-Version: 13",
+    )
+    async with (
+        ScriptedUpstream(answer(b"")) as upstream,
+        proxied(tmp_path, upstream.base, websocket=False) as proxy,
+    ):
         response = await proxy.ask(get("/v1/responses", *upgrade))
         assert response.status == b"426 Upgrade Required"
         assert b"SSE" in response.body
@@ -53,7 +63,9 @@ async def test_an_upload_that_passes_the_limit_on_its_way_is_a_413(tmp_path: Pat
 
 @on_uvloop
 async def test_a_probe_of_a_path_that_no_api_has_is_a_404_and_no_exchange(tmp_path: Path) -> None:
-    """Claude Code asks HEAD /api/hello when it starts: that is not affair of the upstream that others are sent to."""
+    """Claude Code asks HEAD /api/hello when it starts: that is not affair of the upstream that
+    others are sent to.
+    """
     async with ScriptedUpstream(answer(b"")) as upstream, proxied(tmp_path, upstream.base) as proxy:
         assert (await proxy.ask(get("/api/hello", method="HEAD"))).status.startswith(b"404")
         assert (upstream.connections, proxy.tapes()) == (0, [])
@@ -67,15 +79,21 @@ async def test_health_is_ours(tmp_path: Path) -> None:
         assert upstream.connections == 0
 
 
-@pytest.mark.parametrize("target", ["/locl/v1/responses", "/s/run/locl/v1/responses", "/api/hello", "/favicon.ico"])
+@pytest.mark.parametrize(
+    "target", ["/locl/v1/responses", "/s/run/locl/v1/responses", "/api/hello", "/favicon.ico"]
+)
 @on_uvloop
-async def test_a_path_that_belongs_to_nobody_is_a_404_that_lists_the_names(tmp_path: Path, target: str) -> None:
+async def test_a_path_that_belongs_to_nobody_is_a_404_that_lists_the_names(
+    tmp_path: Path, target: str
+) -> None:
     """D15."""
     async with ScriptedUpstream(answer(b"")) as upstream:
         more = [Upstream("local", upstream.base), Upstream("anthropic", upstream.base)]
         async with proxied(tmp_path, upstream.base, more=more) as proxy:
             key = (b"Authorization: Bearer sk-canary", b"anthropic-version: 2023-06-01")
-            response = await proxy.ask(get(target, *key, method="POST", body=b'{"input": "a secret"}'))
+            response = await proxy.ask(
+                get(target, *key, method="POST", body=b'{"input": "a secret"}')
+            )
             assert response.status.startswith(b"404")
             error = msgspec.json.decode(response.body)["error"]
             assert error["type"] == "unknown_path"
@@ -88,7 +106,9 @@ async def test_a_browser_is_told_what_listens_here(tmp_path: Path) -> None:
     async with ScriptedUpstream(answer(b"")) as upstream, proxied(tmp_path, upstream.base) as proxy:
         async with await proxy.connect() as client:
             for method in ("HEAD", "GET"):
-                await client.send(get("/", b"Accept: text/html", b"Sec-Fetch-Site: none", method=method))
+                await client.send(
+                    get("/", b"Accept: text/html", b"Sec-Fetch-Site: none", method=method)
+                )
                 response = await client.response(to_head=method == "HEAD")
                 assert response.status == b"200 OK"
                 assert response.header(b"content-type") == b"text/plain; charset=utf-8"
@@ -100,7 +120,12 @@ async def test_a_browser_is_told_what_listens_here(tmp_path: Path) -> None:
 async def test_methods_of_other_kinds_of_proxy_are_not_forwarded(tmp_path: Path) -> None:
     async with ScriptedUpstream(answer(b"")) as upstream, proxied(tmp_path, upstream.base) as proxy:
         address = str(upstream.port).encode()
-        for start in (b"CONNECT 127.0.0.1:" + address, b"CONNECT /v1/x", b"OPTIONS /v1/x", b"TRACE /v1/x"):
+        for start in (
+            b"CONNECT 127.0.0.1:" + address,
+            b"CONNECT /v1/x",
+            b"OPTIONS /v1/x",
+            b"TRACE /v1/x",
+        ):
             response = await proxy.ask(start + b" HTTP/1.1\r\nHost: localhost\r\n\r\n")
             assert response.status[:3] in (b"400", b"405"), start
         assert upstream.connections == 0
@@ -111,11 +136,19 @@ async def test_methods_of_other_kinds_of_proxy_are_not_forwarded(tmp_path: Path)
     [
         (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", "begin its base URL with http://"),
         (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0", "set it to HTTP/1.1"),
-        (get("/v1/x", b"Origin: http://localhost:5173"), "let it in with --allow-origin http://localhost:5173."),
+        (
+            get("/v1/x", b"Origin: http://localhost:5173"),
+            "let it in with --allow-origin http://localhost:5173.",
+        ),
         (get("/v1/x", b"Origin: null"), "let it in with --allow-origin ORIGIN."),
         (get("/v1/x", b"Sec-Fetch-Site: cross-site"), "let it in with --allow-origin ORIGIN."),
         (
-            get("/v1/x", b"Origin: http://a.test", b"Access-Control-Request-Method: POST", method="OPTIONS"),
+            get(
+                "/v1/x",
+                b"Origin: http://a.test",
+                b"Access-Control-Request-Method: POST",
+                method="OPTIONS",
+            ),
             "let it in with --allow-origin http://a.test.",
         ),
         (b"nonsense\r\n\r\n", None),

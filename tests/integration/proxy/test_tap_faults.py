@@ -1,7 +1,9 @@
-"""The tap on the path that `recorder serve` uses: a fault of ours while chunks pass reaches no client.
+"""The tap on the path that `recorder serve` uses: a fault of ours while chunks pass reaches no
+client.
 
-A real upstream sends a stream to two clients at once; while it passes, a function of the recorder raises. Both clients
-have every byte, the upstream is not blamed, and what the journal has and what its gaps count is all that was sent.
+A real upstream sends a stream to two clients at once; while it passes, a function of the recorder
+raises. Both clients have every byte, the upstream is not blamed, and what the journal has and what
+its gaps count is all that was sent.
 """
 
 from __future__ import annotations
@@ -24,7 +26,15 @@ from recorder.journal.writer import ExchangeWriter, Journal
 from recorder.model.events import ExchangeEnd
 from tests.support.event_loop import on_uvloop
 from tests.support.proxy import get, proxied
-from tests.support.sockets import LAST_CHUNK, STREAM_HEAD, Action, ScriptedUpstream, Send, Wait, chunked
+from tests.support.sockets import (
+    LAST_CHUNK,
+    STREAM_HEAD,
+    Action,
+    ScriptedUpstream,
+    Send,
+    Wait,
+    chunked,
+)
 
 EVENTS = [b"data: %d\n\n" % number for number in range(40)]
 WHOLE = b"".join(EVENTS)
@@ -87,13 +97,23 @@ PLACES = {
 }
 
 
-async def streamed(folder: Path, fault: Fault, *, strict: bool, clock_ns: Callable[[], int] | None) -> list[bytes]:
-    """Two streams at once, the fault armed after the first events; returns what the journal has, record by record."""
+async def streamed(
+    folder: Path, fault: Fault, *, strict: bool, clock_ns: Callable[[], int] | None
+) -> list[bytes]:
+    """Two streams at once, the fault armed after the first events; returns what the journal has,
+    record by record.
+    """
     armed, healed = asyncio.Event(), asyncio.Event()
     first, second, third = EVENTS[:1], EVENTS[1:31], EVENTS[31:]
     turns = [Send(chunked(*second[at : at + TURN])) for at in range(0, len(second), TURN)]
     rest = [Send(chunked(*third[:TURN])), Send(chunked(*third[TURN:]) + LAST_CHUNK)]
-    script: list[Action] = [Send(STREAM_HEAD + chunked(*first)), Wait(armed), *turns, Wait(healed), *rest]
+    script: list[Action] = [
+        Send(STREAM_HEAD + chunked(*first)),
+        Wait(armed),
+        *turns,
+        Wait(healed),
+        *rest,
+    ]
 
     async with (
         ScriptedUpstream(script) as upstream,
@@ -155,12 +175,18 @@ def accounts(folder: Path) -> list[Account]:
 
 @pytest.fixture(params=["alone", "together", "strict"])
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """How chunks are written: each at once, those of a turn of the loop together, or each before a sync."""
-    monkeypatch.setattr(recorder.journal.writer, "TURN_NS", 10**18 if request.param == "together" else -1)
+    """How chunks are written: each at once, those of a turn of the loop together, or each before a
+    sync.
+    """
+    monkeypatch.setattr(
+        recorder.journal.writer, "TURN_NS", 10**18 if request.param == "together" else -1
+    )
     return str(request.param)
 
 
-def clients_have_all(folder: Path, fault: Fault, way: str, clock_ns: Callable[[], int] | None = None) -> None:
+def clients_have_all(
+    folder: Path, fault: Fault, way: str, clock_ns: Callable[[], int] | None = None
+) -> None:
     async def scenario() -> None:
         try:
             bodies = await streamed(folder, fault, strict=way == "strict", clock_ns=clock_ns)
@@ -212,7 +238,9 @@ def test_a_disk_that_fails_while_chunks_pass_costs_clients_nothing_and_is_counte
     """B6, B7."""
     fault, writev = Fault("for a while", OSError(number, os.strerror(number))), os.writev
     defaults = Journal.__init__.__kwdefaults__ or {}
-    monkeypatch.setattr(Journal.__init__, "__kwdefaults__", {**defaults, "writev": fault.around(writev)})
+    monkeypatch.setattr(
+        Journal.__init__, "__kwdefaults__", {**defaults, "writev": fault.around(writev)}
+    )
     clients_have_all(tmp_path, fault, way)
     for account in accounts(tmp_path):
         assert (account.outcome, account.stored + account.lost) == ("eof", len(WHOLE))

@@ -1,4 +1,6 @@
-"""WebSocket through a recorder: the bytes of both directions, how each ends, and what the journal has of them."""
+"""WebSocket through a recorder: the bytes of both directions, how each ends, and what the journal
+has of them.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,16 @@ import pytest
 from recorder.journal.format import Gap, Mark
 from recorder.proxy.tunnel import SERVICE_RESTART
 from tests.support.event_loop import DEADLINE_S, POLL_S, both_loops, on_uvloop, turns
-from tests.support.proxy import OFFER, SWITCHED, Listener, Proxied, get, proxied, switched, tunnelled
+from tests.support.proxy import (
+    OFFER,
+    SWITCHED,
+    Listener,
+    Proxied,
+    get,
+    proxied,
+    switched,
+    tunnelled,
+)
 from tests.support.sockets import (
     KERNEL_BYTES,
     Action,
@@ -58,7 +69,11 @@ async def test_the_handshake_passes_both_ways_with_its_headers(tmp_path: Path) -
     async with tunnelled(tmp_path) as tunnel:
         lines = tunnel.head.lower().split(b"\r\n")
         assert lines[0] == b"get /v1/responses http/1.1"
-        for line in (b"connection: upgrade", b"upgrade: websocket", *(each.lower() for each in OFFER[2:])):
+        for line in (
+            b"connection: upgrade",
+            b"upgrade: websocket",
+            *(each.lower() for each in OFFER[2:]),
+        ):
             assert lines.count(line) == 1
         tape = tunnel.proxy.tapes()[0]
     response = tape.json[Mark.RESPONSE]
@@ -78,7 +93,11 @@ async def test_what_came_with_the_heads_passes_too(tmp_path: Path) -> None:
 
 @on_uvloop
 async def test_no_byte_goes_up_before_the_101(tmp_path: Path) -> None:
-    async with Listener() as listener, proxied(tmp_path, listener.base) as proxy, await proxy.connect() as client:
+    async with (
+        Listener() as listener,
+        proxied(tmp_path, listener.base) as proxy,
+        await proxy.connect() as client,
+    ):
         await client.send(get("/v1/responses", *OFFER) + MASKED)
         async with await listener.accept() as upstream:
             await upstream.read_until(b"\r\n\r\n")
@@ -118,7 +137,9 @@ async def test_a_reset_of_the_upstream_is_one_for_the_client(tmp_path: Path, str
 
 
 @both_loops
-async def test_an_upstream_that_has_closed_and_resets_then_is_a_reset_for_the_client(tmp_path: Path) -> None:
+async def test_an_upstream_that_has_closed_and_resets_then_is_a_reset_for_the_client(
+    tmp_path: Path,
+) -> None:
     async with tunnelled(tmp_path) as tunnel:
         tunnel.upstream.socket.shutdown(1)
         assert await tunnel.client.rest() == b""
@@ -171,7 +192,10 @@ async def _send_and_end(peer: RawClient, data: bytes) -> None:
 @on_uvloop
 async def test_another_answer_passes_as_it_is_and_the_connections_go_on(tmp_path: Path) -> None:
     refusal = answer(b"no", b"X-Why: full", status=b"429 Too Many Requests")
-    async with ScriptedUpstream(refusal, answer(b"yes")) as upstream, proxied(tmp_path, upstream.base) as proxy:
+    async with (
+        ScriptedUpstream(refusal, answer(b"yes")) as upstream,
+        proxied(tmp_path, upstream.base) as proxy,
+    ):
         async with await proxy.connect() as client:
             await client.send(get("/v1/responses", *OFFER))
             response = await client.response()
@@ -188,14 +212,18 @@ async def test_another_answer_passes_as_it_is_and_the_connections_go_on(tmp_path
 
 @pytest.mark.parametrize("end", [Reset(), Close()])
 @on_uvloop
-async def test_an_upstream_that_goes_before_its_101_is_a_502(tmp_path: Path, end: Reset | Close) -> None:
+async def test_an_upstream_that_goes_before_its_101_is_a_502(
+    tmp_path: Path, end: Reset | Close
+) -> None:
     async with ScriptedUpstream([end]) as upstream, proxied(tmp_path, upstream.base) as proxy:
         response = await proxy.ask(get("/v1/responses", *OFFER))
         assert response.status == b"502 Bad Gateway"
 
 
 @on_uvloop
-async def test_a_101_that_nobody_asked_for_passes_and_what_the_upstream_sends_after_it(tmp_path: Path) -> None:
+async def test_a_101_that_nobody_asked_for_passes_and_what_the_upstream_sends_after_it(
+    tmp_path: Path,
+) -> None:
     script: list[Action] = [Send(SWITCHED + b"raw"), Send(b" bytes"), Close()]
     async with ScriptedUpstream(script) as upstream, proxied(tmp_path, upstream.base) as proxy:
         async with await proxy.connect() as client:
@@ -203,7 +231,11 @@ async def test_a_101_that_nobody_asked_for_passes_and_what_the_upstream_sends_af
             assert await client.rest() == SWITCHED + b"raw bytes"
         tape = await proxy.ended()
         assert upstream.connections == 1
-    assert (tape.json[Mark.RESPONSE]["status"], tape.body, tape.outcome) == (101, b"raw bytes", "eof")
+    assert (tape.json[Mark.RESPONSE]["status"], tape.body, tape.outcome) == (
+        101,
+        b"raw bytes",
+        "eof",
+    )
 
 
 @pytest.mark.parametrize("framing", [b"Content-Length: 8", b"Transfer-Encoding: chunked"])
@@ -212,7 +244,11 @@ async def test_what_follows_a_101_that_nobody_asked_for_does_not_go_up_as_the_re
     tmp_path: Path, framing: bytes
 ) -> None:
     begun, rest = (b"4\r\nbody\r\n", b"0\r\n\r\n") if b"chunked" in framing else (b"body", b"rest")
-    async with Listener() as listener, proxied(tmp_path, listener.base) as proxy, await proxy.connect() as client:
+    async with (
+        Listener() as listener,
+        proxied(tmp_path, listener.base) as proxy,
+        await proxy.connect() as client,
+    ):
         await client.send(get("/v1/responses", framing, method="POST") + begun)
         async with await listener.accept() as upstream:
             await upstream.read_until(begun)
@@ -225,8 +261,14 @@ async def test_what_follows_a_101_that_nobody_asked_for_does_not_go_up_as_the_re
 
 @on_uvloop
 async def test_a_101_of_a_stranger_protocol_is_passed_on(tmp_path: Path) -> None:
-    wrong = SWITCHED.replace(b"s3pPLMBiTxaQ9kYGzzhZRbK+xOo=", b"wrong").replace(b"Upgrade: websocket", b"Upgrade: foo")
-    async with Listener() as listener, proxied(tmp_path, listener.base) as proxy, await proxy.connect() as client:
+    wrong = SWITCHED.replace(b"s3pPLMBiTxaQ9kYGzzhZRbK+xOo=", b"wrong").replace(
+        b"Upgrade: websocket", b"Upgrade: foo"
+    )
+    async with (
+        Listener() as listener,
+        proxied(tmp_path, listener.base) as proxy,
+        await proxy.connect() as client,
+    ):
         await client.send(get("/v1/responses", *OFFER))
         async with await listener.accept() as upstream:
             await upstream.read_until(b"\r\n\r\n")
@@ -235,10 +277,18 @@ async def test_a_101_of_a_stranger_protocol_is_passed_on(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
-    "header", [b"Origin: https://evil.example", b"Sec-Fetch-Site: cross-site", b"Origin: null", b"Host: evil.example"]
+    "header",
+    [
+        b"Origin: https://evil.example",
+        b"Sec-Fetch-Site: cross-site",
+        b"Origin: null",
+        b"Host: evil.example",
+    ],
 )
 @on_uvloop
-async def test_a_browser_is_refused_before_any_upstream_hears_of_it(tmp_path: Path, header: bytes) -> None:
+async def test_a_browser_is_refused_before_any_upstream_hears_of_it(
+    tmp_path: Path, header: bytes
+) -> None:
     async with Listener() as listener, proxied(tmp_path, listener.base) as proxy:
         request = get("/v1/responses", *OFFER, header)
         if header.startswith(b"Host"):
@@ -264,12 +314,16 @@ async def test_a_connection_is_never_used_again_after_a_tunnel(tmp_path: Path) -
 @pytest.mark.long
 @pytest.mark.parametrize("slow", ["client", "upstream"])
 @both_loops
-async def test_a_slow_side_holds_the_other_back_and_delays_nobody_else(tmp_path: Path, slow: str) -> None:
+async def test_a_slow_side_holds_the_other_back_and_delays_nobody_else(
+    tmp_path: Path, slow: str
+) -> None:
     async with Listener() as listener, proxied(tmp_path, listener.base) as proxy:
         stuck, other = await switched(proxy, listener), await switched(proxy, listener)
         async with stuck.client, stuck.upstream, other.client, other.upstream:
             fast = stuck.upstream if slow == "client" else stuck.client
-            assert await fast.flood(2 * KERNEL_BYTES) < KERNEL_BYTES, "more than the kernel holds is somewhere"
+            assert await fast.flood(2 * KERNEL_BYTES) < KERNEL_BYTES, (
+                "more than the kernel holds is somewhere"
+            )
             for _ in range(20):
                 await other.upstream.send(TEXT)
                 assert await other.client.exactly(len(TEXT)) == TEXT
@@ -299,7 +353,9 @@ FRAGMENTS = b"\x01\x03one" + b"\x89\x00" + b"\x00\x03two"
     ],
 )
 @on_uvloop
-async def test_a_client_is_asked_to_close_between_two_frames(tmp_path: Path, before: bytes, after: bytes) -> None:
+async def test_a_client_is_asked_to_close_between_two_frames(
+    tmp_path: Path, before: bytes, after: bytes
+) -> None:
     frame = after.removesuffix(TEXT)
     async with tunnelled(tmp_path) as tunnel, asyncio.TaskGroup() as tasks:
         await tunnel.upstream.send(before)
@@ -346,7 +402,11 @@ async def test_a_tunnel_that_outlives_the_grace_ends_as_a_shutdown(tmp_path: Pat
 async def test_a_tunnel_that_opens_while_the_recorder_stops_is_closed_at_once(
     tmp_path: Path, had_its_turn: bool
 ) -> None:
-    async with Listener() as listener, proxied(tmp_path, listener.base) as proxy, await proxy.connect() as client:
+    async with (
+        Listener() as listener,
+        proxied(tmp_path, listener.base) as proxy,
+        await proxy.connect() as client,
+    ):
         if not had_its_turn:
             proxy.proxy.stop()
         await client.send(get("/v1/responses", *OFFER))
@@ -369,18 +429,30 @@ async def test_the_limit_of_bodies_is_none_of_tunnels(tmp_path: Path) -> None:
 
 
 @on_uvloop
-async def test_a_full_journal_costs_neither_side_anything_and_is_a_counted_gap_of_each(tmp_path: Path) -> None:
+async def test_a_full_journal_costs_neither_side_anything_and_is_a_counted_gap_of_each(
+    tmp_path: Path,
+) -> None:
     async with tunnelled(tmp_path, journal_bytes=100_000) as tunnel:
         for _ in range(40):
-            for sender, receiver in ((tunnel.client, tunnel.upstream), (tunnel.upstream, tunnel.client)):
+            for sender, receiver in (
+                (tunnel.client, tunnel.upstream),
+                (tunnel.upstream, tunnel.client),
+            ):
                 await sender.send(bytes(5_000))
                 assert await receiver.exactly(5_000) == bytes(5_000)
         await tunnel.end()
         tape = await tunnel.tape()
         reader, gaps = tunnel.proxy.reader(), list[Gap]()
         while records := reader.read(2**24):
-            gaps += [msgspec.json.decode(record.payload, type=Gap) for record in records if record.mark == Mark.GAP]
-    lost = {mark: sum(gap.size_bytes for gap in gaps if gap.mark == mark) for mark in (Mark.CHUNK, Mark.CLIENT_CHUNK)}
+            gaps += [
+                msgspec.json.decode(record.payload, type=Gap)
+                for record in records
+                if record.mark == Mark.GAP
+            ]
+    lost = {
+        mark: sum(gap.size_bytes for gap in gaps if gap.mark == mark)
+        for mark in (Mark.CHUNK, Mark.CLIENT_CHUNK)
+    }
     assert min(lost.values()) > 0
     assert len(tape.body) + lost[Mark.CHUNK] == len(tape.sent) + lost[Mark.CLIENT_CHUNK] == 200_000
     assert len(gaps) == 2, "one of each direction, however they take turns"
@@ -391,7 +463,9 @@ async def test_a_full_journal_costs_neither_side_anything_and_is_a_counted_gap_o
 
 
 @asynccontextmanager
-async def over_tls(folder: Path, certificate: Path, serve: Serve) -> AsyncIterator[tuple[Proxied, RawClient]]:
+async def over_tls(
+    folder: Path, certificate: Path, serve: Serve
+) -> AsyncIterator[tuple[Proxied, RawClient]]:
     """A tunnel to an upstream that shakes hands, and serves then."""
 
     async def switch(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -401,7 +475,11 @@ async def over_tls(folder: Path, certificate: Path, serve: Serve) -> AsyncIterat
 
     tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     tls.load_cert_chain(certificate)
-    async with listening(switch, tls) as base, proxied(folder, base) as proxy, await proxy.connect() as client:
+    async with (
+        listening(switch, tls) as base,
+        proxied(folder, base) as proxy,
+        await proxy.connect() as client,
+    ):
         await client.send(get("/v1/responses", *OFFER))
         assert await client.read_until(b"\r\n\r\n") == SWITCHED
         yield proxy, client

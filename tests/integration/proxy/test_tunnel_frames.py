@@ -1,7 +1,8 @@
-"""Random WebSocket connections through a recorder: `websockets` on either side frames, deflates and closes.
+"""Random WebSocket connections through a recorder: `websockets` on either side frames, deflates and
+closes.
 
-The bytes that one side sent are those that the other one received and those in the journal, and to `websockets` they
-are the same frames.
+The bytes that one side sent are those that the other one received and those in the journal, and to
+`websockets` they are the same frames.
 """
 
 from __future__ import annotations
@@ -19,7 +20,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from websockets.client import ClientProtocol
-from websockets.extensions.permessage_deflate import ClientPerMessageDeflateFactory, ServerPerMessageDeflateFactory
+from websockets.extensions.permessage_deflate import (
+    ClientPerMessageDeflateFactory,
+    ServerPerMessageDeflateFactory,
+)
 from websockets.frames import Frame, Opcode
 from websockets.http11 import Request, Response
 from websockets.protocol import Protocol, State
@@ -55,7 +59,9 @@ Ending = Literal["close", "fin", "reset"]
 
 
 class Side(NamedTuple):
-    """What one side sends, and how it ends: a Close frame before its FIN, a FIN without one, or a RST."""
+    """What one side sends, and how it ends: a Close frame before its FIN, a FIN without one, or a
+    RST.
+    """
 
     sends: list[Data | Control]
     ending: Ending
@@ -80,7 +86,8 @@ class Example(NamedTuple):
     cuts: int  # seeds where what is sent is cut
 
 
-SIZES = [0, 1, 125, 126, 127, 5_000, 65_535, 65_536, 150_000]  # about the edges of the lengths of frames
+# about the edges of the lengths of frames
+SIZES = [0, 1, 125, 126, 127, 5_000, 65_535, 65_536, 150_000]
 
 
 def _noise(size: int) -> bytes:
@@ -88,7 +95,9 @@ def _noise(size: int) -> bytes:
     return random.Random(size).randbytes(size)
 
 
-_payloads = st.one_of(st.sampled_from(SIZES).map(_noise), st.binary(max_size=200), st.just(b"recorded " * 9_000))
+_payloads = st.one_of(
+    st.sampled_from(SIZES).map(_noise), st.binary(max_size=200), st.just(b"recorded " * 9_000)
+)
 _data = st.builds(
     Data,
     payload=_payloads,
@@ -97,7 +106,10 @@ _data = st.builds(
     pings=st.lists(st.binary(max_size=125), max_size=2).map(tuple),
 )
 _text = st.builds(
-    Data, payload=st.text(max_size=100).map(str.encode), is_text=st.just(True), fragments=st.integers(1, 3)
+    Data,
+    payload=st.text(max_size=100).map(str.encode),
+    is_text=st.just(True),
+    fragments=st.integers(1, 3),
 )
 _control = st.builds(Control, st.sampled_from([Opcode.PING, Opcode.PONG]), st.binary(max_size=125))
 _endings: st.SearchStrategy[Ending] = st.sampled_from(["close", "close", "close", "fin", "reset"])
@@ -156,7 +168,9 @@ class Recorder:
         return tape
 
 
-def _factories(wanted: Deflation) -> tuple[ClientPerMessageDeflateFactory, ServerPerMessageDeflateFactory]:
+def _factories(
+    wanted: Deflation,
+) -> tuple[ClientPerMessageDeflateFactory, ServerPerMessageDeflateFactory]:
     server_no, client_no = not wanted.server_takeover, not wanted.client_takeover
     bits = (wanted.server_bits, wanted.client_bits)
     return (
@@ -250,7 +264,9 @@ async def passes(recorder: Recorder, example: Example) -> None:
 
 
 async def _received_then_reset(peer: Peer, size: int, resets: list[Peer]) -> None:
-    """Receive up to the end, or, if somebody will reset, up to all that was sent: a RST may overtake it."""
+    """Receive up to the end, or, if somebody will reset, up to all that was sent: a RST may
+    overtake it.
+    """
     if not resets:
         await peer.receive()
         return
@@ -285,7 +301,9 @@ def _readable(frames: list[Frame]) -> list[tuple[Opcode, bytes, bool]]:
 
 
 def _is_unsendable(frame: Frame) -> bool:
-    return frame.opcode is Opcode.CLOSE and int.from_bytes(bytes(frame.data[:2])) in UNSENDABLE_CODES
+    return (
+        frame.opcode is Opcode.CLOSE and int.from_bytes(bytes(frame.data[:2])) in UNSENDABLE_CODES
+    )
 
 
 def check_examples(folder: Path, count: int) -> None:
@@ -295,7 +313,9 @@ def check_examples(folder: Path, count: int) -> None:
 
         async def start() -> Recorder:
             listener = await stack.enter_async_context(Listener())
-            return Recorder(await stack.enter_async_context(proxied(folder, listener.base)), listener)
+            return Recorder(
+                await stack.enter_async_context(proxied(folder, listener.base)), listener
+            )
 
         recorder = runner.run(start())
 

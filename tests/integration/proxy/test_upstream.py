@@ -83,14 +83,23 @@ async def test_nothing_is_added_to_a_request_and_its_target_stays_as_it_is() -> 
         (b"accept-encoding", b""),
     ]
     target = b"/a%2Fb//c;d?x=%7e&y=[1]&x=|"
-    async with ScriptedUpstream(answer(b"", b"Set-Cookie: kept=1")) as upstream, upstream_transport() as client:
-        named = f"http://localhost:{upstream.port}"  # a cookie jar would keep nothing for an address
+    async with (
+        ScriptedUpstream(answer(b"", b"Set-Cookie: kept=1")) as upstream,
+        upstream_transport() as client,
+    ):
+        # a cookie jar would keep nothing for an address
+        named = f"http://localhost:{upstream.port}"
         for _ in range(2):
-            request = request_for("GET", named, headers=headers, stream=Pieces(), extensions={"target": target})
+            request = request_for(
+                "GET", named, headers=headers, stream=Pieces(), extensions={"target": target}
+            )
             await body_of(await client.handle_async_request(request))
     lines = [b"host: api.test", b"x-a: 1", b"cookie: q=\xc3\xa4", b"x-a: 2", b"accept-encoding: "]
     wanted = b"\r\n".join([b"GET " + target + b" HTTP/1.1", *lines, b"", b""])
-    assert [request.replace(b"Host:", b"host:") for request in upstream.requests] == [wanted, wanted]
+    assert [request.replace(b"Host:", b"host:") for request in upstream.requests] == [
+        wanted,
+        wanted,
+    ]
 
 
 SPLIT: dict[str, dict[str, Any]] = {
@@ -117,7 +126,10 @@ async def test_a_request_that_would_be_read_as_another_is_refused() -> None:
 async def test_a_body_of_unknown_length_goes_up_in_chunks() -> None:
     async with ScriptedUpstream(answer(b"")) as upstream, upstream_transport() as client:
         request = request_for(
-            "POST", upstream.base, headers={"host": "h", "transfer-encoding": "chunked"}, stream=Pieces(b"abc", b"def")
+            "POST",
+            upstream.base,
+            headers={"host": "h", "transfer-encoding": "chunked"},
+            stream=Pieces(b"abc", b"def"),
         )
         await body_of(await client.handle_async_request(request))
     assert upstream.requests[0].partition(b"\r\n\r\n")[2] == chunked(b"abc", b"def") + LAST_CHUNK
@@ -125,7 +137,9 @@ async def test_a_body_of_unknown_length_goes_up_in_chunks() -> None:
 
 @on_uvloop
 async def test_trailers_are_no_part_of_the_body() -> None:
-    _, body, outcome = await get([Send(STREAM_HEAD + chunked(b"all") + b"0\r\nX-Sum: 1\r\nX-B: 2\r\n\r\n")])
+    _, body, outcome = await get(
+        [Send(STREAM_HEAD + chunked(b"all") + b"0\r\nX-Sum: 1\r\nX-B: 2\r\n\r\n")]
+    )
     assert (body, outcome) == (b"all", "eof")
 
 
@@ -133,7 +147,12 @@ def head_of(size_bytes: int, body_bytes: int = 0) -> bytes:
     """A response head whose header names and values have that size."""
     rest = size_bytes - len(b"Content-Length0") - 3 * 60_000
     lines = [b"a: " + b"x" * (60_000 - 1)] * 3
-    return head(b"Content-Length: %d" % body_bytes, *lines, b"b: " + b"x" * 60_000, b"c: " + b"x" * (rest - 60_000 - 2))
+    return head(
+        b"Content-Length: %d" % body_bytes,
+        *lines,
+        b"b: " + b"x" * 60_000,
+        b"c: " + b"x" * (rest - 60_000 - 2),
+    )
 
 
 @on_uvloop
@@ -149,14 +168,19 @@ async def test_trailers_without_an_end_are_an_error() -> None:
         script: list[Action] = [Send(STREAM_HEAD + chunked(b"all") + b"0\r\nX-Sum: "), Flood(flood)]
         async with ScriptedUpstream(script) as upstream, upstream_transport() as client:
             response = await client.handle_async_request(request_for("GET", upstream.base))
-            assert await asyncio.wait_for(body_of(response), DEADLINE_S) == (b"all", "upstream_reset")
+            assert await asyncio.wait_for(body_of(response), DEADLINE_S) == (
+                b"all",
+                "upstream_reset",
+            )
             await asyncio.wait_for(upstream.gone.wait(), DEADLINE_S)
 
 
 TOO_LONG: dict[str, list[Action]] = {
     "by a byte": [Send(head_of(HEAD_BYTES + 1, body_bytes=9)), Stall()],
     "without an end": [Send(b"HTTP/1.1 200 OK\r\n"), Flood(b"Via: " + b"v" * 65_000 + b"\r\n")],
-    "in the heads before it": [Flood(b"HTTP/1.1 103 Early Hints\r\nLink: " + b"x" * 1000 + b"\r\n\r\n")],
+    "in the heads before it": [
+        Flood(b"HTTP/1.1 103 Early Hints\r\nLink: " + b"x" * 1000 + b"\r\n\r\n")
+    ],
 }
 
 
@@ -164,15 +188,21 @@ TOO_LONG: dict[str, list[Action]] = {
 @both_loops
 async def test_a_head_over_the_limit_is_an_error(case: str) -> None:
     async with ScriptedUpstream(TOO_LONG[case]) as upstream, upstream_transport() as client:
-        with pytest.raises(UpstreamError, match="the head of the upstream's response is over 256 KiB") as raised:
-            await asyncio.wait_for(client.handle_async_request(request_for("GET", upstream.base)), DEADLINE_S)
+        with pytest.raises(
+            UpstreamError, match="the head of the upstream's response is over 256 KiB"
+        ) as raised:
+            await asyncio.wait_for(
+                client.handle_async_request(request_for("GET", upstream.base)), DEADLINE_S
+            )
         assert raised.value.outcome == "upstream_reset"
         await asyncio.wait_for(upstream.gone.wait(), DEADLINE_S)
 
 
 @on_uvloop
 async def test_only_the_head_counts_and_of_each_response_again() -> None:
-    big = answer(b"x" * 2**20, b"a: " + b"x" * 60_000, b"b: " + b"x" * 60_000, b"c: " + b"x" * 60_000)
+    big = answer(
+        b"x" * 2**20, b"a: " + b"x" * 60_000, b"b: " + b"x" * 60_000, b"c: " + b"x" * 60_000
+    )
     async with ScriptedUpstream(big) as upstream, upstream_transport() as client:
         for _ in range(4):
             response = await client.handle_async_request(request_for("GET", upstream.base))
@@ -182,19 +212,39 @@ async def test_only_the_head_counts_and_of_each_response_again() -> None:
 
 @on_uvloop
 async def test_an_informational_response_is_not_the_response() -> None:
-    _, body, _ = await get([Send(b"HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n"), *answer(b"late")])
+    _, body, _ = await get(
+        [Send(b"HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n"), *answer(b"late")]
+    )
     assert body == b"late"
 
 
 BROKEN: dict[str, tuple[list[Action], str]] = {
-    "reset in a chunked body": ([Send(STREAM_HEAD + chunked(b"data: 1\n\n")), Reset()], "upstream_reset"),
-    "closed in a chunked body": ([Send(STREAM_HEAD + chunked(b"data: 1\n\n")), Close()], "truncated"),
+    "reset in a chunked body": (
+        [Send(STREAM_HEAD + chunked(b"data: 1\n\n")), Reset()],
+        "upstream_reset",
+    ),
+    "closed in a chunked body": (
+        [Send(STREAM_HEAD + chunked(b"data: 1\n\n")), Close()],
+        "truncated",
+    ),
     "closed in a chunk": ([Send(STREAM_HEAD + b"ff\r\ndata: 1\n\n"), Close()], "truncated"),
-    "closed before the last line": ([Send(STREAM_HEAD + chunked(b"data: 1\n\n") + b"0\r\n"), Close()], "truncated"),
+    "closed before the last line": (
+        [Send(STREAM_HEAD + chunked(b"data: 1\n\n") + b"0\r\n"), Close()],
+        "truncated",
+    ),
     "not a chunk": ([Send(STREAM_HEAD + chunked(b"data: 1\n\n")), Send(b"zz\r\n")], "truncated"),
-    "shorter than its length": ([Send(head(b"Content-Length: 99") + b"data: 1\n\n"), Close()], "truncated"),
-    "reset before its length": ([Send(head(b"Content-Length: 99") + b"data: 1\n\n"), Reset()], "upstream_reset"),
-    "reset where closing is the end": ([Send(head(b"X: 1") + b"data: 1\n\n"), Reset()], "upstream_reset"),
+    "shorter than its length": (
+        [Send(head(b"Content-Length: 99") + b"data: 1\n\n"), Close()],
+        "truncated",
+    ),
+    "reset before its length": (
+        [Send(head(b"Content-Length: 99") + b"data: 1\n\n"), Reset()],
+        "upstream_reset",
+    ),
+    "reset where closing is the end": (
+        [Send(head(b"X: 1") + b"data: 1\n\n"), Reset()],
+        "upstream_reset",
+    ),
 }
 
 
@@ -203,7 +253,10 @@ BROKEN: dict[str, tuple[list[Action], str]] = {
 async def test_a_broken_body_never_looks_like_a_whole_one(case: str) -> None:
     script, wanted = BROKEN[case]
     proceed = asyncio.Event()
-    async with ScriptedUpstream([*script[:-1], Wait(proceed), script[-1]]) as upstream, upstream_transport() as client:
+    async with (
+        ScriptedUpstream([*script[:-1], Wait(proceed), script[-1]]) as upstream,
+        upstream_transport() as client,
+    ):
         response = await client.handle_async_request(request_for("GET", upstream.base))
         chunks = aiter(response.stream)
         assert await anext(chunks) == b"data: 1\n\n"
@@ -216,7 +269,11 @@ async def test_a_broken_body_never_looks_like_a_whole_one(case: str) -> None:
 
 @both_loops
 async def test_what_had_arrived_before_the_break_is_delivered_before_the_error() -> None:
-    script: list[Action] = [Send(STREAM_HEAD + chunked(b"a" * 1000)), Send(chunked(b"b" * 1000)), Close()]
+    script: list[Action] = [
+        Send(STREAM_HEAD + chunked(b"a" * 1000)),
+        Send(chunked(b"b" * 1000)),
+        Close(),
+    ]
     async with ScriptedUpstream(script) as upstream, upstream_transport() as client:
         response = await client.handle_async_request(request_for("GET", upstream.base))
         await eventually(lambda: upstream.sent_bytes > 2000)
@@ -237,10 +294,14 @@ UNANSWERED: dict[str, tuple[list[Action], str]] = {
 @on_uvloop
 async def test_a_request_is_sent_once_whatever_becomes_of_it(case: str, method: str) -> None:
     script, wanted = UNANSWERED[case]
-    async with ScriptedUpstream(answer(b"first"), script) as upstream, upstream_transport() as client:
+    async with (
+        ScriptedUpstream(answer(b"first"), script) as upstream,
+        upstream_transport() as client,
+    ):
         url = upstream.base + "/?key=secret"
         await body_of(await client.handle_async_request(request_for("GET", url)))
-        with pytest.raises(UpstreamError) as raised:  # on the connection that was kept, where others try again
+        # on the connection that was kept, where others try again
+        with pytest.raises(UpstreamError) as raised:
             await client.handle_async_request(request_for(method, url))
     assert raised.value.outcome == wanted
     assert "secret" not in str(raised.value)
@@ -271,7 +332,10 @@ LEFT_OVER: dict[str, list[Action]] = {
 @on_uvloop
 async def test_a_connection_with_anything_left_over_is_not_used_again(case: str) -> None:
     said = sum(len(action.data) for action in LEFT_OVER[case] if isinstance(action, Send))
-    async with ScriptedUpstream(LEFT_OVER[case], answer(b"two")) as upstream, upstream_transport() as client:
+    async with (
+        ScriptedUpstream(LEFT_OVER[case], answer(b"two")) as upstream,
+        upstream_transport() as client,
+    ):
         for wanted in (b"one", b"two"):
             response = await client.handle_async_request(request_for("GET", upstream.base))
             assert await body_of(response) == (wanted, "eof")
@@ -280,7 +344,9 @@ async def test_a_connection_with_anything_left_over_is_not_used_again(case: str)
 
 
 @both_loops
-async def test_a_client_that_has_taken_all_before_the_pump_has_its_turn_does_not_hold_it_up() -> None:
+async def test_a_client_that_has_taken_all_before_the_pump_has_its_turn_does_not_hold_it_up() -> (
+    None
+):
     class Flow:
         write_paused = False
 
@@ -317,9 +383,15 @@ async def test_a_request_whose_body_was_not_taken_leaves_no_connection_behind() 
             yield b"the beginning"
             await asyncio.Event().wait()
 
-    async with ScriptedUpstream(answer(b"no"), read_request=False) as upstream, upstream_transport() as client:
+    async with (
+        ScriptedUpstream(answer(b"no"), read_request=False) as upstream,
+        upstream_transport() as client,
+    ):
         request = request_for(
-            "POST", upstream.base, headers={"host": "h", "transfer-encoding": "chunked"}, stream=Endless()
+            "POST",
+            upstream.base,
+            headers={"host": "h", "transfer-encoding": "chunked"},
+            stream=Endless(),
         )
         assert (await body_of(await client.handle_async_request(request)))[1] == "eof"
         await body_of(await client.handle_async_request(request_for("GET", upstream.base)))
@@ -342,7 +414,9 @@ async def over_tls(certificate: Path, answers: bytes) -> AsyncIterator[str]:
 
 
 @both_loops
-async def test_an_upstream_is_spoken_to_over_tls(certificate: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_upstream_is_spoken_to_over_tls(
+    certificate: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
     long = b"x" * 300_000
     async with over_tls(certificate, answer_bytes(long)) as url, upstream_transport() as client:
@@ -372,11 +446,17 @@ async def test_connections_that_wait_make_room_where_no_descriptor_is_left() -> 
     listener = socket.create_server(("127.0.0.1", 0))
     asked = request_for("GET", f"http://127.0.0.1:{listener.getsockname()[1]}/x")
     async with ScriptedUpstream(answer(b"a")) as upstream, upstream_transport() as client:
-        assert (await body_of(await client.handle_async_request(request_for("GET", upstream.base + "/x"))))[0] == b"a"
+        assert (
+            await body_of(
+                await client.handle_async_request(request_for("GET", upstream.base + "/x"))
+            )
+        )[0] == b"a"
         with listener:
             with no_descriptor_left():
                 asking = asyncio.ensure_future(client.handle_async_request(asked))
-                await eventually(lambda: asking.done() or bool(select.select([listener], [], [], 0)[0]))
+                await eventually(
+                    lambda: asking.done() or bool(select.select([listener], [], [], 0)[0])
+                )
             assert not asking.done() or asking.result()
             accepted, _ = listener.accept()
             with accepted:

@@ -1,4 +1,6 @@
-"""Recordings are held in memory up to one limit; past it a command says so in one sentence, and what to do."""
+"""Recordings are held in memory up to one limit; past it a command says so in one sentence, and
+what to do.
+"""
 
 from __future__ import annotations
 
@@ -86,12 +88,18 @@ def test_a_command_refuses_what_is_too_large(
 
 @pytest.mark.usefixtures("low")
 @pytest.mark.parametrize("load", [load_file, load_cassette, read_cassette])
-def test_a_file_that_is_too_large_in_memory_is_refused(load: Callable[[Path], object], file: Path) -> None:
-    with pytest.raises(RecorderError, match=r"demo\.sse\.jsonl cannot be read: .* of memory: .*[^.]\.$"):
+def test_a_file_that_is_too_large_in_memory_is_refused(
+    load: Callable[[Path], object], file: Path
+) -> None:
+    with pytest.raises(
+        RecorderError, match=r"demo\.sse\.jsonl cannot be read: .* of memory: .*[^.]\.$"
+    ):
         load(file)
 
 
-def test_a_cassette_without_its_events_takes_less_of_the_limit(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cassette_without_its_events_takes_less_of_the_limit(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     events = load_cassette(file).events
     limit = sum(len(each.raw) + model.PIECE_BYTES for each in events)
     monkeypatch.setattr(model, "MEMORY_LIMIT", limit)
@@ -113,7 +121,9 @@ def test_a_test_that_records_too_much_is_told_when_it_ends() -> None:
     with pytest.raises(RecorderError):
         exchange.write(Mark.CHUNK, 0, bytes(LIMIT))
     exchange.end(1, b"{}")
-    with pytest.raises(RecorderError, match=r"^The recording of this test takes .*: let the test ask for less\.$"):
+    with pytest.raises(
+        RecorderError, match=r"^The recording of this test takes .*: let the test ask for less\.$"
+    ):
         journal.recordings("s-1")
 
 
@@ -124,13 +134,19 @@ def test_run_says_why_a_cassette_is_not_written(
         async with await LogReader.open(db) as log:
             session = await session_named(log, "demo")
             return await write_cassette(
-                log, RecordedCommand(session, await log.exchanges(session.session_id), None), path, 0
+                log,
+                RecordedCommand(session, await log.exchanges(session.session_id), None),
+                path,
+                0,
             )
 
     assert asyncio.run(save_to(tmp_path / "whole.sse.jsonl"))
     monkeypatch.setattr(model, "MEMORY_LIMIT", LIMIT)
     assert not asyncio.run(save_to(tmp_path / "cut.sse.jsonl"))
-    assert "cut.sse.jsonl is not written: it takes over 0 MiB of memory: `recorder export " in capsys.readouterr().err
+    assert (
+        "cut.sse.jsonl is not written: it takes over 0 MiB of memory: `recorder export "
+        in capsys.readouterr().err
+    )
     assert not (tmp_path / "cut.sse.jsonl").exists()
 
 
@@ -156,10 +172,15 @@ async def test_the_log_is_opened_only_for_a_session(db: Path, file: Path) -> Non
         return await LogReader.open(db)
 
     loader = Loader(open_log)
-    assert [each.name for each in (await loader.find(str(file))).recordings] == [f"exchange 1 of {file}"]
+    assert [each.name for each in (await loader.find(str(file))).recordings] == [
+        f"exchange 1 of {file}"
+    ]
     assert opened == []
     found = await loader.find("demo:1")
-    assert ([each.name for each in found.recordings], opened) == (["exchange 1 of session demo"], ["log"])
+    assert ([each.name for each in found.recordings], opened) == (
+        ["exchange 1 of session demo"],
+        ["log"],
+    )
     async with await LogReader.open(db) as log:
         [whole] = (await load_session(log, "demo")).recordings
     assert (whole.body, whole.events) == (LARGE, found.recordings[0].events)

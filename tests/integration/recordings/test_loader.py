@@ -31,7 +31,9 @@ async def test_what_cannot_be_an_answer_is_refused_also_where_gaps_are_allowed(
             store.add_exchange(exchange)
         add(store, [msgspec.structs.replace(request, raw=b"{}"), *rest])
     loader = Loader(lambda: LogReader.open(url))
-    with pytest.raises(RecorderError, match=r"^Exchange 1 of session demo cannot be an answer: event 0 of exchange"):
+    with pytest.raises(
+        RecorderError, match=r"^Exchange 1 of session demo cannot be an answer: event 0 of exchange"
+    ):
         await loader.answers(["demo"], [], allow_gaps=allow_gaps)
 
 
@@ -39,8 +41,13 @@ async def test_one_exchange_comes_with_those_that_it_continues(tmp_path: Path) -
     session = Conversations(tmp_path / "recorder.db").session("run")
     for number in range(4):
         link = {"previous_response_id": f"resp_{number - 2}"} if number > 1 else {}
-        session.exchange(response(id=f"resp_{number}"), body={"model": "m", "input": "x", **link}, at_s=number)
+        session.exchange(
+            response(id=f"resp_{number}"), body={"model": "m", "input": "x", **link}, at_s=number
+        )
     loader = Loader(lambda: LogReader.open(session.database))
     found = await loader.find("run:4")
-    assert ([each.number for each in found.recordings], [each.number for each in found.continued]) == ([4], [2])
+    assert (
+        [each.number for each in found.recordings],
+        [each.number for each in found.continued],
+    ) == ([4], [2])
     assert (await loader.find("run:2")).continued == (await loader.find("run")).continued == []

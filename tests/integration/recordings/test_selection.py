@@ -30,7 +30,9 @@ async def chosen(sqlite_database: URL, exchange: str | None) -> list[tuple[int, 
 
 
 @pytest.mark.parametrize("named", ["2", LATER.exchange_id, LATER.exchange_id[:4]])
-async def test_a_number_an_id_and_its_beginning_name_one_exchange(sqlite_database: URL, named: str) -> None:
+async def test_a_number_an_id_and_its_beginning_name_one_exchange(
+    sqlite_database: URL, named: str
+) -> None:
     assert await chosen(sqlite_database, named) == [(2, LATER)]
 
 

@@ -42,7 +42,9 @@ async def talk(proxy: RefusingProxy, said: bytes) -> bytes:
 
 
 async def test_a_tunnel_to_elsewhere_is_refused_and_its_host_named(proxy: RefusingProxy) -> None:
-    said = await talk(proxy, b"CONNECT API.openai.com:443 HTTP/1.1\r\nHost: api.openai.com:443\r\n\r\n")
+    said = await talk(
+        proxy, b"CONNECT API.openai.com:443 HTTP/1.1\r\nHost: api.openai.com:443\r\n\r\n"
+    )
     assert said.startswith(b"HTTP/1.1 403 Forbidden\r\n")
     assert b"this is a replay, and api.openai.com is not asked in it" in said
     assert proxy.refused() == Refused(["api.openai.com"], {"api.openai.com": frozenset({"openai"})})
@@ -50,10 +52,15 @@ async def test_a_tunnel_to_elsewhere_is_refused_and_its_host_named(proxy: Refusi
 
 async def test_of_a_request_only_the_host_is_kept(proxy: RefusingProxy) -> None:
     line = b"POST http://user:canary@gateway.internal:8080/canary?key=canary HTTP/1.1"
-    said = await talk(proxy, line + b"\r\nHost: gateway.internal\r\nX-Key: canary\r\nContent-Length: 6\r\n\r\ncanary")
+    said = await talk(
+        proxy,
+        line + b"\r\nHost: gateway.internal\r\nX-Key: canary\r\nContent-Length: 6\r\n\r\ncanary",
+    )
     assert said.startswith(b"HTTP/1.1 403 Forbidden\r\n")
     assert b"canary" not in said
-    assert proxy.refused() == Refused(["gateway.internal"], {"gateway.internal": frozenset({"openai", "gemini"})})
+    assert proxy.refused() == Refused(
+        ["gateway.internal"], {"gateway.internal": frozenset({"openai", "gemini"})}
+    )
     assert "canary" not in repr(vars(proxy))
 
 
@@ -62,7 +69,9 @@ async def test_what_is_for_this_machine_passes() -> None:
     async with ScriptedUpstream(answer(b"here")) as upstream, refusing() as proxy:
         host = f"127.0.0.1:{upstream.port}".encode()
         plain = await talk(proxy, b"GET http://%b/x HTTP/1.1\r\nHost: %b\r\n\r\n" % (host, host))
-        through = await talk(proxy, b"CONNECT %b HTTP/1.1\r\n\r\nGET /x HTTP/1.1\r\nHost: %b\r\n\r\n" % (host, host))
+        through = await talk(
+            proxy, b"CONNECT %b HTTP/1.1\r\n\r\nGET /x HTTP/1.1\r\nHost: %b\r\n\r\n" % (host, host)
+        )
     assert plain.endswith(b"\r\n\r\nhere")
     assert through.startswith(b"HTTP/1.1 200 Connection established\r\n\r\nHTTP/1.1 200 OK\r\n")
     assert through.endswith(b"\r\n\r\nhere")
@@ -74,7 +83,11 @@ async def test_a_connection_is_for_one_host(proxy: RefusingProxy) -> None:
     """As one of urllib3, which keeps a connection to a proxy for all hosts."""
     async with ScriptedUpstream(answer(b"here")) as upstream:
         host = f"127.0.0.1:{upstream.port}".encode()
-        await talk(proxy, b"GET http://%b/x HTTP/1.1\r\nHost: %b\r\nConnection: Keep-Alive\r\n\r\n" % (host, host))
+        await talk(
+            proxy,
+            b"GET http://%b/x HTTP/1.1\r\nHost: %b\r\nConnection: Keep-Alive\r\n\r\n"
+            % (host, host),
+        )
         upgrade = b"Upgrade: x\r\nConnection: Upgrade\r\n"
         await talk(proxy, b"GET http://%b/y HTTP/1.1\r\nHost: %b\r\n%b\r\n" % (host, host, upgrade))
     plain, upgraded = upstream.requests
@@ -87,14 +100,18 @@ async def test_whoever_is_connected_when_it_stops_is_cut_off() -> None:
     async with ScriptedUpstream([Stall()]) as upstream:
         async with refusing() as proxy:
             line = b"CONNECT 127.0.0.1:%d HTTP/1.1\r\n\r\n" % upstream.port
-            talking = asyncio.ensure_future(talk(proxy, line + b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"))
+            talking = asyncio.ensure_future(
+                talk(proxy, line + b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+            )
             await eventually(lambda: bool(upstream.requests))
         with suppress(ConnectionResetError):
             assert (await talking).startswith(b"HTTP/1.1 200 ")
         await asyncio.wait_for(upstream.gone.wait(), DEADLINE_S)
 
 
-async def test_a_port_of_this_machine_on_which_nobody_listens_is_a_502(proxy: RefusingProxy) -> None:
+async def test_a_port_of_this_machine_on_which_nobody_listens_is_a_502(
+    proxy: RefusingProxy,
+) -> None:
     assert (await talk(proxy, b"CONNECT localhost:1 HTTP/1.1\r\n\r\n")).startswith(b"HTTP/1.1 502 ")
 
 
@@ -116,7 +133,12 @@ async def test_what_is_no_request_to_a_proxy_goes_nowhere(proxy: RefusingProxy) 
 
 
 APIS = [
-    *("api.anthropic.com", "generativelanguage.googleapis.com", "cloudcode-pa.googleapis.com", "openrouter.ai"),
+    *(
+        "api.anthropic.com",
+        "generativelanguage.googleapis.com",
+        "cloudcode-pa.googleapis.com",
+        "openrouter.ai",
+    ),
     *("aiplatform.googleapis.com", "us-central1-aiplatform.googleapis.com", "x.openai.azure.com"),
     *("bedrock-runtime.us-east-1.amazonaws.com", "api.groq.com"),
 ]
@@ -134,7 +156,11 @@ async def test_hosts_of_apis_are_told_from_others(proxy: RefusingProxy) -> None:
 async def test_an_api_that_was_asked_here_too_was_not_gone_past(proxy: RefusingProxy) -> None:
     for name in ("x.test", "api.anthropic.com", "openrouter.ai", "gateway.internal"):
         await talk(proxy, f"CONNECT {name}:443 HTTP/1.1\r\n\r\n".encode())
-    assert proxy.refused().past({"chatgpt"}) == ["api.anthropic.com", "openrouter.ai", "gateway.internal"]
+    assert proxy.refused().past({"chatgpt"}) == [
+        "api.anthropic.com",
+        "openrouter.ai",
+        "gateway.internal",
+    ]
     assert proxy.refused().past({"anthropic", "gemini"}) == ["openrouter.ai"]
 
 

@@ -1,4 +1,6 @@
-"""A fork over WebSocket: a real client, server, proxy, recording, and an upstream that keeps what it is asked."""
+"""A fork over WebSocket: a real client, server, proxy, recording, and an upstream that keeps what
+it is asked.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +63,8 @@ class Live:
         self.connections: list[list[dict[str, Any]]] = []
         self.keys: list[str] = []
         self.waits_behind: str | None = None  # a type of messages that have no answer
-        self.answers: list[bytes] | None = None  # to each request; None: a response that says what was asked
+        # to each request; None: a response that says what was asked
+        self.answers: list[bytes] | None = None
         self.close: tuple[int, str] | None = None  # behind each answer
         self.refuses: HTTPStatus | None = None
 
@@ -81,7 +84,11 @@ class Live:
 
     def handshake(self, connected: ServerConnection, request: Request) -> Response | None:
         self.keys.append(request.headers["authorization"])
-        return None if self.refuses is None else connected.respond(self.refuses, '{"error":{"message":"No."}}')
+        return (
+            None
+            if self.refuses is None
+            else connected.respond(self.refuses, '{"error":{"message":"No."}}')
+        )
 
 
 class Forked:
@@ -93,7 +100,9 @@ class Forked:
     @asynccontextmanager
     async def connect(self, path: str = "/v1/responses") -> AsyncIterator[ClientConnection]:
         url, headers = f"ws://127.0.0.1:{self.port}{path}", {"Authorization": "Bearer sk-mine"}
-        async with websockets.connect(url, proxy=None, ping_interval=None, additional_headers=headers) as client:
+        async with websockets.connect(
+            url, proxy=None, ping_interval=None, additional_headers=headers
+        ) as client:
             yield client
 
     def recorded(self) -> list[Recording]:
@@ -103,14 +112,19 @@ class Forked:
     def turns(self) -> list[tuple[dict[str, Any], list[str]]]:
         """The requests and the answers of the recorded turns."""
         turns = [each for each in self.recorded() if each.request.method == "WEBSOCKET"]
-        return [(json.loads(each.request_body), texts([piece.raw for piece in each.pieces])) for each in turns]
+        return [
+            (json.loads(each.request_body), texts([piece.raw for piece in each.pieces]))
+            for each in turns
+        ]
 
 
 @asynccontextmanager
 async def forked(
     *recordings: Recording, edits: Mapping[int, str] | None = None, model: str | None = None
 ) -> AsyncIterator[Forked]:
-    """Run a fork of recordings, before an upstream; `edits` are texts in place of answers, by their place."""
+    """Run a fork of recordings, before an upstream; `edits` are texts in place of answers, by their
+    place.
+    """
     live, journal, upstream = Live(), MemoryJournal(), UpstreamTransport()
     replay = ReplayTransport(Matcher(recordings, Rules(until="noise")), speed=None)
     record = partial(RecordingTransport, journal=journal)
@@ -133,7 +147,9 @@ async def test_a_turn_that_equals_none_is_asked_on_a_connection_that_is_opened_t
         assert await asked(client, says("one")) == texts(answer("resp_1", ["First."]))
         assert fork.live.keys == []
         assert await asked(client, says("else")) == texts(answer("resp_live_1", ["Live."]))
-        assert await asked(client, after("resp_1", "two")) == texts(answer("resp_2", ["Second."])), "wherever it stands"
+        assert await asked(client, after("resp_1", "two")) == texts(
+            answer("resp_2", ["Second."])
+        ), "wherever it stands"
         assert fork.live.keys == ["Bearer sk-mine"]
         assert fork.live.connections == [[{"type": "response.create", **says("else")}]]
 
@@ -145,10 +161,15 @@ async def test_a_live_turn_has_the_items_of_the_answers_that_were_played_before_
         await asked(client, after("resp_2", "else"))
         await asked(client, after("resp_live_1", "more"))
         [[first, second]] = fork.live.connections
-    said = [item["content"] if item["role"] == "user" else item["content"][0]["text"] for item in first["input"]]
+    said = [
+        item["content"] if item["role"] == "user" else item["content"][0]["text"]
+        for item in first["input"]
+    ]
     assert said == ["one", "First.", "two", "Second.", "else"]
     assert "previous_response_id" not in first
-    assert second == {"type": "response.create", **after("resp_live_1", "more")}, "which it made itself"
+    assert second == {"type": "response.create", **after("resp_live_1", "more")}, (
+        "which it made itself"
+    )
 
 
 async def test_a_prewarm_is_never_live_and_a_live_turn_has_what_it_had() -> None:
@@ -156,7 +177,11 @@ async def test_a_prewarm_is_never_live_and_a_live_turn_has_what_it_had() -> None
         warmed = json.loads((await asked(client, PREWARM))[-1])["response"]
         await asked(client, after(warmed["id"], "else"))
         [[went]] = fork.live.connections
-    assert went == {"type": "response.create", **says("else"), "input": [DEVELOPER, *says("else")["input"]]}
+    assert went == {
+        "type": "response.create",
+        **says("else"),
+        "input": [DEVELOPER, *says("else")["input"]],
+    }
 
 
 async def test_two_streams_are_answered_at_once_one_by_the_recording_and_one_live() -> None:
@@ -164,7 +189,9 @@ async def test_two_streams_are_answered_at_once_one_by_the_recording_and_one_liv
         await client.send(request(says("else"), stream_id="b"))
         await client.send(request(says("one"), stream_id="a"))
         came = [json.loads(each) for each in [*await received(client), *await received(client)]]
-    texts_of = {each["stream_id"]: each["delta"] for each in came if each["type"].endswith(".delta")}
+    texts_of = {
+        each["stream_id"]: each["delta"] for each in came if each["type"].endswith(".delta")
+    }
     assert texts_of == {"a": "First.", "b": "Live."}
 
 
@@ -175,7 +202,10 @@ async def test_what_a_client_says_to_a_live_answer_reaches_the_upstream() -> Non
         await eventually(lambda: bool(fork.live.connections and fork.live.connections[0]))
         await client.send(json.dumps({"type": "response.cancel"}))
         await received(client)
-        assert [each["type"] for each in fork.live.connections[0]] == ["response.create", "response.cancel"]
+        assert [each["type"] for each in fork.live.connections[0]] == [
+            "response.create",
+            "response.cancel",
+        ]
 
 
 async def test_a_connection_without_turns_is_live() -> None:
@@ -208,9 +238,14 @@ async def test_the_log_has_what_was_played_and_what_went_out() -> None:
             await asked(client, after("resp_1", "else"))
             [[went]] = fork.live.connections
         turns = fork.turns()
-        parents = [each.request.websocket for each in fork.recorded() if each.request.method == "WEBSOCKET"]
+        parents = [
+            each.request.websocket for each in fork.recorded() if each.request.method == "WEBSOCKET"
+        ]
     played, live = turns
-    assert played == ({"type": "response.create", **says("one")}, texts(answer("resp_1", ["First."])))
+    assert played == (
+        {"type": "response.create", **says("one")},
+        texts(answer("resp_1", ["First."])),
+    )
     assert live == (went, texts(answer("resp_live_1", ["Live."])))
     assert went["model"] == "other"
     assert parents[0] != parents[1], "each on the connection that it passed on"
@@ -230,8 +265,14 @@ async def test_a_refused_handshake_is_an_error_of_the_turn() -> None:
     async with forked(*RECORDED) as fork, fork.connect() as client:
         fork.live.refuses = HTTPStatus.UNAUTHORIZED
         error = json.loads((await asked(client, says("else")))[-1])
-        assert (error["type"], error["status"], error["error"]) == ("error", 401, {"message": "No."})
-        assert await asked(client, says("one")) == texts(answer("resp_1", ["First."])), "the connection goes on"
+        assert (error["type"], error["status"], error["error"]) == (
+            "error",
+            401,
+            {"message": "No."},
+        )
+        assert await asked(client, says("one")) == texts(answer("resp_1", ["First."])), (
+            "the connection goes on"
+        )
 
 
 async def test_an_upstream_without_websocket_has_the_client_told_so() -> None:
@@ -258,7 +299,9 @@ async def test_a_server_that_hung_up_behind_a_whole_answer_does_not_do_so_again(
 
 
 @pytest.mark.parametrize(("outcome", "code"), [("truncated", 1011), ("upstream_reset", None)])
-async def test_a_played_answer_that_broke_off_breaks_off_again(outcome: Outcome, code: int | None) -> None:
+async def test_a_played_answer_that_broke_off_breaks_off_again(
+    outcome: Outcome, code: int | None
+) -> None:
     close = CloseRecord("server", code, "gone") if code is not None else CloseRecord(None)
     broken = turn(says("one"), *answer("resp_1", ["First."])[:3], outcome=outcome)
     async with forked(connection(close=close), broken) as fork:

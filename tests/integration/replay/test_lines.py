@@ -1,4 +1,6 @@
-"""A recorded stream of lines, as `recorder mock` serves it over a real socket to the package `ollama`."""
+"""A recorded stream of lines, as `recorder mock` serves it over a real socket to the package
+`ollama`.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,9 @@ BODY = b"".join(json.dumps(line).encode() + b"\n" for line in SAID)
 @asynccontextmanager
 async def mocked(*faults: str) -> AsyncIterator[Client]:
     asked = ollama_question(BODY, KIND)
-    recorded = recording_of(*captured(BODY, "ollama", request=asked, content_type=KIND, cuts=[40, 100]))
+    recorded = recording_of(
+        *captured(BODY, "ollama", request=asked, content_type=KIND, cuts=[40, 100])
+    )
     replay = ReplayTransport(Matcher([recorded]), speed=None)
     transport = FaultTransport(replay, [parse_fault(each) for each in faults]) if faults else replay
     proxy = Proxy(transport, Routes(any_path=True))

@@ -1,4 +1,6 @@
-"""The SDKs of live sessions against a replay: each yields what it did, from the same messages over a real socket."""
+"""The SDKs of live sessions against a replay: each yields what it did, from the same messages over
+a real socket.
+"""
 
 from __future__ import annotations
 
@@ -56,14 +58,20 @@ def recorded(made: Connection) -> tuple[Live, list[Recording]]:
 
 def realtime() -> Connection:
     """Speech that is answered with a call, and the answer to its result."""
-    made = Connection(REALTIME).server({"type": "session.created", "session": {"model": "gpt-realtime"}})
-    made.client({"type": "session.update", "session": SESSION}).server({"type": "session.updated", "session": SESSION})
+    made = Connection(REALTIME).server(
+        {"type": "session.created", "session": {"model": "gpt-realtime"}}
+    )
+    made.client({"type": "session.update", "session": SESSION}).server(
+        {"type": "session.updated", "session": SESSION}
+    )
     for piece in pieces():
         made.client({"type": "input_audio_buffer.append", "audio": piece})
     made.server({"type": "input_audio_buffer.committed", "item_id": "item_u"})
     made.server(*response("resp_1", *called("weather", '{"city":', '"Oslo"}')))
     output = {"id": "item_old", "type": "function_call_output", "call_id": "call_1", "output": "7"}
-    made.client({"type": "conversation.item.create", "item": output}).client({"type": "response.create"})
+    made.client({"type": "conversation.item.create", "item": output}).client(
+        {"type": "response.create"}
+    )
     made.server({"type": "conversation.item.added", "item": output, "previous_item_id": "item_0"})
     return made.server(*response("resp_2", *spoken("Seven ", "degrees."))).close()
 
@@ -72,9 +80,12 @@ async def converse(mock: Mock) -> list[Any]:
     """Speak in other pieces than were recorded, and give the result an id of its own."""
     events: list[Any] = []
     url = f"http://127.0.0.1:{mock.port}/v1"
-    async with AsyncOpenAI(base_url=url, websocket_base_url=url.replace("http", "ws"), api_key="k") as client:
+    async with AsyncOpenAI(
+        base_url=url, websocket_base_url=url.replace("http", "ws"), api_key="k"
+    ) as client:
         async with client.realtime.connect(model="gpt-realtime") as connected:
-            connection: Any = connected  # its types are unions, of which a test knows the one that comes
+            # its types are unions, of which a test knows the one that comes
+            connection: Any = connected
             await connection.session.update(session={"type": "realtime"})
             for start in range(0, len(SOUND), 9000):
                 await connection.input_audio_buffer.append(audio=coded(SOUND[start : start + 9000]))
@@ -84,7 +95,12 @@ async def converse(mock: Mock) -> list[Any]:
                     return events
                 if event.type == "response.done":
                     [call] = event.response.output
-                    result = {"id": "item_new", "type": "function_call_output", "call_id": call.call_id, "output": "7"}
+                    result = {
+                        "id": "item_new",
+                        "type": "function_call_output",
+                        "call_id": call.call_id,
+                        "output": "7",
+                    }
                     await connection.conversation.item.create(item=result)
                     await connection.response.create()
     return events
@@ -99,7 +115,9 @@ async def test_openai_python_gets_a_session_again_that_speaks_in_other_pieces() 
     assert sorted(event.type for event in events) == sorted(types)
     [added] = [event for event in events if event.type == "conversation.item.added"]
     assert added.item.id == "item_new"
-    said = "".join(event.delta for event in events if event.type == "response.output_audio_transcript.delta")
+    said = "".join(
+        event.delta for event in events if event.type == "response.output_audio_transcript.delta"
+    )
     [message] = [item for item in live.rows[1]["items"] if item.kind == "message"]
     assert said == message.text == "Seven degrees."
 
@@ -109,9 +127,20 @@ async def test_openai_python_gets_a_session_again_that_speaks_in_other_pieces() 
 
 def gemini() -> Connection:
     """A text that leads to a call, and speech that is answered in sound."""
-    asked = {"client_content": {"turns": [{"role": "user", "parts": [{"text": "Weather?"}]}], "turn_complete": True}}
-    called_once = {"toolCall": {"functionCalls": [{"id": "fc_1", "name": "weather", "args": {"city": "Oslo"}}]}}
-    returned = {"tool_response": {"functionResponses": [{"id": "fc_1", "name": "weather", "response": {"t": 7}}]}}
+    asked = {
+        "client_content": {
+            "turns": [{"role": "user", "parts": [{"text": "Weather?"}]}],
+            "turn_complete": True,
+        }
+    }
+    called_once = {
+        "toolCall": {"functionCalls": [{"id": "fc_1", "name": "weather", "args": {"city": "Oslo"}}]}
+    }
+    returned = {
+        "tool_response": {
+            "functionResponses": [{"id": "fc_1", "name": "weather", "response": {"t": 7}}]
+        }
+    }
     made = Connection(GEMINI, upstream="gemini").client(SETUP).server(SETUP_COMPLETE)
     made.client(asked).server(called_once).client(returned)
     made.server(*transcript("Seven ", "degrees."), *sounding(), *COMPLETE)
@@ -122,8 +151,12 @@ def gemini() -> Connection:
 
 
 def client_of(mock: Mock) -> genai.Client:
-    """A client whose sockets are plain: it speaks TLS, whatever its base URL says, and the mock does not."""
-    options = genai.types.HttpOptions(base_url=f"http://127.0.0.1:{mock.port}", api_version="v1beta")
+    """A client whose sockets are plain: it speaks TLS, whatever its base URL says, and the mock
+    does not.
+    """
+    options = genai.types.HttpOptions(
+        base_url=f"http://127.0.0.1:{mock.port}", api_version="v1beta"
+    )
     client = genai.Client(api_key="k", http_options=options)
     internals: Any = client._api_client
     internals._websocket_base_url = lambda options=None: f"ws://127.0.0.1:{mock.port}"
@@ -149,12 +182,16 @@ async def test_google_genai_gets_a_session_again_that_speaks_in_other_pieces() -
             await session.send_client_content(turns=asked)
             await heard(session, first)
             for start in range(0, len(SOUND), 9000):
-                blob = genai.types.Blob(data=SOUND[start : start + 9000], mime_type="audio/pcm;rate=16000")
+                blob = genai.types.Blob(
+                    data=SOUND[start : start + 9000], mime_type="audio/pcm;rate=16000"
+                )
                 await session.send_realtime_input(audio=blob)
             await heard(session, second)
         assert (mock.hows, mock.unused) == (["exact"], [])
     [answer, _] = live.rows
-    assert texts_of(first) == "".join(item.text for item in answer["items"] if item.kind == "message")
+    assert texts_of(first) == "".join(
+        item.text for item in answer["items"] if item.kind == "message"
+    )
     assert b"".join(message.data or b"" for message in first) == SOUND
     assert second[-2].server_content.interrupted
     usage = first[-1].usage_metadata
@@ -174,7 +211,11 @@ def texts_of(messages: list[Any]) -> str:
 
 def interaction() -> Connection:
     """A text that is answered, and speech that is answered in sound."""
-    made = Connection(INTERACTIONS, upstream="gemini").client(CONNECT).server({"event_type": "interaction.connected"})
+    made = (
+        Connection(INTERACTIONS, upstream="gemini")
+        .client(CONNECT)
+        .server({"event_type": "interaction.connected"})
+    )
     made.client(said_live("Hi.")).server(*live_step(0, "model_output", *text_deltas("Hel", "lo.")))
     for each in spoken_live():
         made.client(each)
@@ -201,7 +242,12 @@ async def test_google_genai_gets_an_interaction_again_that_speaks_in_other_piece
     [rows] = live.rows
     [text] = [item.text for item in rows["items"] if item.kind == "message" and item.text]
     assert "".join(delta.text for delta in deltas if delta.type == "text") == text
-    assert b"".join(base64.b64decode(delta.data) for delta in deltas if delta.type == "audio") == SOUND
+    assert (
+        b"".join(base64.b64decode(delta.data) for delta in deltas if delta.type == "audio") == SOUND
+    )
     [counts] = rows["usage"]
     assert counts.input_tokens == events[-1].usage.total_input_tokens
-    assert counts.output_tokens == events[-1].usage.total_output_tokens + counts.reasoning_output_tokens
+    assert (
+        counts.output_tokens
+        == events[-1].usage.total_output_tokens + counts.reasoning_output_tokens
+    )

@@ -30,7 +30,12 @@ from tests.unit.replay.test_transport import EVENT
 CREATED = b'data: {"type":"response.created","response":{"id":"resp_1"},"sequence_number":0}\n\n'
 FRAMES = [CREATED, *(EVENT % (number, number) for number in range(1, 40))]
 BODY = b"".join(FRAMES)
-POST = get("/v1/responses", b"Content-Type: application/json", method="POST", body=asked("openai-responses"))
+POST = get(
+    "/v1/responses",
+    b"Content-Type: application/json",
+    method="POST",
+    body=asked("openai-responses"),
+)
 
 
 @asynccontextmanager
@@ -113,8 +118,13 @@ async def test_a_client_gets_the_number_of_its_own_process_whatever_its_length(m
     """In reads that are cut within the number, and with the length that the body has then."""
 
     def turn(id: str) -> bytes:
-        result = {"type": "function_call_output", "output": f"Process running with session ID {id}\nOutput:\n"}
-        return json.dumps({"model": "m", "input": [{"role": "user", "content": "go"}, result]}).encode()
+        result = {
+            "type": "function_call_output",
+            "output": f"Process running with session ID {id}\nOutput:\n",
+        }
+        return json.dumps(
+            {"model": "m", "input": [{"role": "user", "content": "go"}, result]}
+        ).encode()
 
     said = b'data: {"delta":"{\\"session_id\\": %b}"}\n\n'
     made = record(asks(turn("86068")), said % b"86068", said % b"86068")

@@ -43,7 +43,9 @@ class Mock:
         self.port, self.matcher, self.faults = port, matcher, faults
 
     @asynccontextmanager
-    async def connect(self, path: str = "/v1/responses", **options: Any) -> AsyncIterator[ClientConnection]:
+    async def connect(
+        self, path: str = "/v1/responses", **options: Any
+    ) -> AsyncIterator[ClientConnection]:
         url = f"ws://127.0.0.1:{self.port}{path}"
         async with websockets.connect(url, proxy=None, ping_interval=None, **options) as client:
             yield client
@@ -59,7 +61,10 @@ class Mock:
 
 @asynccontextmanager
 async def mocked(
-    *recordings: Recording, faults: Sequence[str] = (), speed: float | None = None, strict: bool = True
+    *recordings: Recording,
+    faults: Sequence[str] = (),
+    speed: float | None = None,
+    strict: bool = True,
 ) -> AsyncIterator[Mock]:
     matcher = Matcher(recordings, strict=strict)
     replay = ReplayTransport(matcher, speed=speed)
@@ -95,7 +100,9 @@ async def close_of(client: ClientConnection) -> tuple[int | None, str, int]:
             try:
                 await client.recv()
             except ConnectionClosed as ended:
-                return (ended.rcvd.code, ended.rcvd.reason, count) if ended.rcvd else (None, "", count)
+                return (
+                    (ended.rcvd.code, ended.rcvd.reason, count) if ended.rcvd else (None, "", count)
+                )
             count += 1
 
 
@@ -106,7 +113,9 @@ def texts(messages: Sequence[bytes]) -> list[str]:
 def over_http(body: dict[str, Any], *payloads: bytes, more: Sequence[bytes] = ()) -> Recording:
     """A request over HTTP, and its stream."""
     blocks = [b"event: x\ndata: %b\n\n" % payload for payload in payloads]
-    return msgspec.structs.replace(record(ask({**body, "stream": True}), *blocks, *more), end=end_of())
+    return msgspec.structs.replace(
+        record(ask({**body, "stream": True}), *blocks, *more), end=end_of()
+    )
 
 
 # -- turns
@@ -129,7 +138,9 @@ async def test_a_turn_answers_a_post_as_a_stream() -> None:
     assert response.headers["content-type"] == "text/event-stream"
     assert "sec-websocket-accept" not in response.headers
     blocks = response.content.split(b"\n\n")[:-1]
-    assert blocks == [b"event: %b\ndata: %b" % (json.loads(each)["type"].encode(), each) for each in messages]
+    assert blocks == [
+        b"event: %b\ndata: %b" % (json.loads(each)["type"].encode(), each) for each in messages
+    ]
 
 
 async def test_a_recorded_stream_answers_a_message() -> None:
@@ -141,7 +152,10 @@ async def test_a_recorded_stream_answers_a_message() -> None:
 
 
 async def test_messages_come_when_they_came_counted_from_the_request() -> None:
-    """Not before: a busy machine is only later. The pause shows that they are not counted from the connection."""
+    """Not before: a busy machine is only later.
+
+    The pause shows that they are not counted from the connection.
+    """
     recorded = turn(HELLO, *answer("resp_1"), step_ns=20 * MS)
     async with mocked(recorded, speed=1.0) as mock, mock.connect() as client:
         await asyncio.sleep(0.02 * len(recorded.pieces))
@@ -175,7 +189,9 @@ def continuing(id: str, previous: str) -> list[bytes]:
     return [json.dumps(fields).encode(), *others]
 
 
-@pytest.mark.parametrize("is_turn", [True, False], ids=["as a turn", "with the connection, as before"])
+@pytest.mark.parametrize(
+    "is_turn", [True, False], ids=["as a turn", "with the connection, as before"]
+)
 async def test_what_continues_a_steered_response_is_sent_behind_it(is_turn: bool) -> None:
     """And what continues that, whether the client steers or not."""
     then = [*continuing("resp_2", "resp_1"), *continuing("resp_3", "resp_2")]
@@ -183,7 +199,13 @@ async def test_what_continues_a_steered_response_is_sent_behind_it(is_turn: bool
     recorded.append(turn(HELLO, *answer("resp_1")))
     if is_turn:
         recorded.append(turn(STEER, *continuing("resp_2", "resp_1"), number=2))
-        recorded.append(turn({**STEER, "previous_response_id": "resp_2"}, *continuing("resp_3", "resp_2"), number=3))
+        recorded.append(
+            turn(
+                {**STEER, "previous_response_id": "resp_2"},
+                *continuing("resp_3", "resp_2"),
+                number=3,
+            )
+        )
     async with mocked(*recorded) as mock, mock.connect() as client:
         assert await asked(client, HELLO) == texts(answer("resp_1"))
         await client.send(json.dumps(STEER))
@@ -207,7 +229,9 @@ async def test_streams_of_one_connection_are_answered_at_once() -> None:
 async def test_only_what_is_new_is_the_same_as_the_whole_conversation() -> None:
     said = {"role": "user", "content": "hi"}
     whole = [said, {"role": "assistant", "content": "Hello"}, {"role": "user", "content": "more"}]
-    delta = turn({**HELLO, "previous_response_id": "resp_1", "input": "more"}, *answer("resp_2"), number=2)
+    delta = turn(
+        {**HELLO, "previous_response_id": "resp_1", "input": "more"}, *answer("resp_2"), number=2
+    )
     async with mocked(turn(HELLO, *answer("resp_1")), delta) as mock, mock.connect() as client:
         assert "resp_2" in (await asked(client, {**HELLO, "input": whole}))[0]
     assert mock.hows == ["noise"]
@@ -217,14 +241,21 @@ async def test_only_what_is_new_is_the_same_as_the_whole_conversation() -> None:
     ]
     async with mocked(*recorded) as mock, mock.connect() as client:
         await asked(client, HELLO)
-        assert "resp_2" in (await asked(client, {**HELLO, "previous_response_id": "resp_1", "input": "more"}))[0]
+        assert (
+            "resp_2"
+            in (await asked(client, {**HELLO, "previous_response_id": "resp_1", "input": "more"}))[
+                0
+            ]
+        )
     assert (mock.hows, mock.unused) == (["exact", "noise"], [])
 
 
 async def test_a_recorded_prewarm_is_answered_as_it_was() -> None:
     prewarm = turn({**HELLO, "input": [], "generate": False}, *answer("resp_0", []))
     async with mocked(prewarm) as mock, mock.connect() as client:
-        assert await asked(client, {**HELLO, "input": []}, generate=False) == texts(answer("resp_0", []))
+        assert await asked(client, {**HELLO, "input": []}, generate=False) == texts(
+            answer("resp_0", [])
+        )
     assert mock.hows == ["exact"]
 
 
@@ -232,7 +263,10 @@ async def test_a_prewarm_is_answered_without_a_recording_and_can_be_continued() 
     items = [{"role": "developer", "content": "be kind"}, {"role": "user", "content": "hi"}]
     recorded = over_http({"model": "m", "input": items}, *answer("resp_1"))
     async with mocked(recorded) as mock, mock.connect() as client:
-        made = [json.loads(each) for each in await asked(client, {"model": "m", "input": items[:1]}, generate=False)]
+        made = [
+            json.loads(each)
+            for each in await asked(client, {"model": "m", "input": items[:1]}, generate=False)
+        ]
         assert [each["type"] for each in made] == ["response.created", "response.completed"]
         link = {"previous_response_id": made[-1]["response"]["id"]}
         assert "resp_1" in (await asked(client, {"model": "m", "input": items[1:], **link}))[0]
@@ -248,19 +282,30 @@ async def test_a_prewarm_that_nobody_sends_is_not_missed() -> None:
 async def test_a_miss_is_an_error_in_band_and_the_connection_goes_on() -> None:
     async with mocked(turn(HELLO, *answer("resp_1"))) as mock, mock.connect() as client:
         [error] = [json.loads(each) for each in await asked(client, {**HELLO, "input": "other"})]
-        assert (error["type"], error["status"], error["error"]["code"]) == ("error", 400, "recording_not_found")
+        assert (error["type"], error["status"], error["error"]["code"]) == (
+            "error",
+            400,
+            "recording_not_found",
+        )
         assert 'recorded "hi", asked "other"' in error["error"]["message"]
         assert await asked(client, HELLO) == texts(answer("resp_1"))
     assert mock.hows == ["miss", "exact"]
 
 
 async def test_an_error_that_came_in_band_comes_in_band_and_is_a_status_over_http() -> None:
-    error = {"type": "error", "status": 429, "error": {"message": "no"}, "headers": {"retry-after": "7"}}
+    error = {
+        "type": "error",
+        "status": 429,
+        "error": {"message": "no"},
+        "headers": {"retry-after": "7"},
+    }
     recorded = turn(HELLO, json.dumps(error).encode())
     async with mocked(recorded) as mock, mock.connect() as client:
         assert json.loads((await asked(client, HELLO))[0]) == error
     async with mocked(recorded) as mock, httpx.AsyncClient(trust_env=False) as http:
-        response = await http.post(f"http://127.0.0.1:{mock.port}/v1/responses", json={**HELLO, "stream": True})
+        response = await http.post(
+            f"http://127.0.0.1:{mock.port}/v1/responses", json={**HELLO, "stream": True}
+        )
         assert (response.status_code, response.headers["retry-after"]) == (429, "7")
         assert response.json() == {"error": {"message": "no"}}
 
@@ -274,7 +319,10 @@ async def test_what_is_no_request_gets_an_error_or_changes_nothing() -> None:
 
 
 async def test_requests_that_wait_are_bounded() -> None:
-    async with mocked(turn(HELLO, *answer("resp_1")), faults=["stall@0"]) as mock, mock.connect() as client:
+    async with (
+        mocked(turn(HELLO, *answer("resp_1")), faults=["stall@0"]) as mock,
+        mock.connect() as client,
+    ):
         for _ in range(QUEUED + 1):
             await client.send(request(HELLO))
         assert json.loads(await client.recv())["status"] == 429
@@ -284,7 +332,9 @@ async def test_requests_that_wait_are_bounded() -> None:
 
 
 @pytest.mark.parametrize(("code", "reason"), [(1011, "broken"), (4000, ""), (None, None)])
-async def test_a_connection_that_the_server_broke_off_ends_as_it_did(code: int | None, reason: str | None) -> None:
+async def test_a_connection_that_the_server_broke_off_ends_as_it_did(
+    code: int | None, reason: str | None
+) -> None:
     broken = turn(HELLO, *answer("resp_1")[:2], outcome="truncated")
     recorded = connection(close=CloseRecord("server", code, reason), outcome="truncated")
     async with mocked(recorded, broken) as mock, mock.connect() as client:
@@ -301,21 +351,30 @@ async def test_a_reset_is_a_reset() -> None:
 
 async def test_a_server_that_closed_behind_the_last_turn_closes_again() -> None:
     recorded = connection(close=CloseRecord("server", 1001, "going away"), end_ns=1100 * MS)
-    async with mocked(recorded, turn(HELLO, *answer("resp_1")), speed=1.0) as mock, mock.connect() as client:
+    async with (
+        mocked(recorded, turn(HELLO, *answer("resp_1")), speed=1.0) as mock,
+        mock.connect() as client,
+    ):
         await asked(client, HELLO)
         assert await close_of(client) == (1001, "going away", 0)
 
 
 async def test_a_connection_that_the_client_closed_stays_open() -> None:
     recorded = connection(close=CloseRecord("client", 1000, ""))
-    async with mocked(recorded, turn(HELLO, *answer("resp_1")), strict=False) as mock, mock.connect() as client:
+    async with (
+        mocked(recorded, turn(HELLO, *answer("resp_1")), strict=False) as mock,
+        mock.connect() as client,
+    ):
         assert await asked(client, HELLO) == await asked(client, HELLO)
         await client.close(1000, "done")
         assert client.close_code == 1000
 
 
 async def test_a_client_that_leaves_without_a_close_ends_its_answers() -> None:
-    async with mocked(turn(HELLO, *answer("resp_1")), faults=["stall@1"]) as mock, mock.connect() as client:
+    async with (
+        mocked(turn(HELLO, *answer("resp_1")), faults=["stall@1"]) as mock,
+        mock.connect() as client,
+    ):
         await client.send(request(HELLO))
         await client.recv()
         client.transport.abort()
@@ -323,7 +382,10 @@ async def test_a_client_that_leaves_without_a_close_ends_its_answers() -> None:
 
 
 async def test_pings_are_answered_while_an_answer_stalls() -> None:
-    async with mocked(turn(HELLO, *answer("resp_1")), faults=["stall@1"]) as mock, mock.connect() as client:
+    async with (
+        mocked(turn(HELLO, *answer("resp_1")), faults=["stall@1"]) as mock,
+        mock.connect() as client,
+    ):
         await client.send(request(HELLO))
         await client.recv()
         async with asyncio.timeout(DEADLINE_S):
@@ -343,7 +405,10 @@ async def test_pings_are_answered_while_an_answer_stalls() -> None:
     ],
 )
 async def test_a_fault_ends_a_connection(fault: str, end: tuple[int | None, str, int]) -> None:
-    async with mocked(turn(HELLO, *answer("resp_1")), faults=[fault]) as mock, mock.connect() as client:
+    async with (
+        mocked(turn(HELLO, *answer("resp_1")), faults=[fault]) as mock,
+        mock.connect() as client,
+    ):
         await client.send(request(HELLO))
         assert await close_of(client) == end
         assert mock.faults is not None
@@ -352,7 +417,10 @@ async def test_a_fault_ends_a_connection(fault: str, end: tuple[int | None, str,
 
 async def test_an_error_of_a_fault_comes_in_band() -> None:
     faults = ["status:429:retry-after=2:times=1"]
-    async with mocked(turn(HELLO, *answer("resp_1")), faults=faults) as mock, mock.connect() as client:
+    async with (
+        mocked(turn(HELLO, *answer("resp_1")), faults=faults) as mock,
+        mock.connect() as client,
+    ):
         [error] = [json.loads(each) for each in await asked(client, HELLO)]
         assert (error["status"], error["headers"]) == (429, {"retry-after": "2"})
         assert await asked(client, HELLO) == texts(answer("resp_1"))
@@ -360,17 +428,27 @@ async def test_an_error_of_a_fault_comes_in_band() -> None:
 
 async def test_an_error_in_a_stream_comes_as_a_message_and_the_next_turn_is_answered() -> None:
     faults = ["error@1:429"]
-    async with mocked(turn(HELLO, *answer("resp_1")), faults=faults, strict=False) as mock, mock.connect() as client:
+    async with (
+        mocked(turn(HELLO, *answer("resp_1")), faults=faults, strict=False) as mock,
+        mock.connect() as client,
+    ):
         for _ in range(2):
             await client.send(request(HELLO))
             async with asyncio.timeout(DEADLINE_S):
                 begun, error = [json.loads(await client.recv()) for _ in range(2)]
-            assert (begun["type"], error["type"], error["status"]) == ("response.created", "error", 429)
+            assert (begun["type"], error["type"], error["status"]) == (
+                "response.created",
+                "error",
+                429,
+            )
 
 
 async def test_fragments_and_pings_change_no_message() -> None:
     faults = ["fragment@2", "fragment@3:1000", "ping@2", "ping@1"]
-    async with mocked(turn(HELLO, *answer("resp_1")), faults=faults) as mock, mock.connect() as client:
+    async with (
+        mocked(turn(HELLO, *answer("resp_1")), faults=faults) as mock,
+        mock.connect() as client,
+    ):
         await client.send(request(HELLO))
         first = await client.recv()
         async with asyncio.timeout(DEADLINE_S):
@@ -386,7 +464,9 @@ async def test_fragments_and_pings_change_no_message() -> None:
 
 
 async def test_a_handshake_that_was_refused_is_refused_again() -> None:
-    recorded = connection(response=ResponseHead(426, "Upgrade Required", [("content-type", "text/plain")]))
+    recorded = connection(
+        response=ResponseHead(426, "Upgrade Required", [("content-type", "text/plain")])
+    )
     async with mocked(recorded) as mock:
         with pytest.raises(InvalidStatus) as refused:
             async with mock.connect():
@@ -396,7 +476,8 @@ async def test_a_handshake_that_was_refused_is_refused_again() -> None:
 
 async def test_handshakes_are_answered_in_recorded_order_and_the_last_again() -> None:
     heads = [
-        msgspec.structs.replace(SWITCHED, headers=[*SWITCHED.headers, ("x-number", str(number))]) for number in range(2)
+        msgspec.structs.replace(SWITCHED, headers=[*SWITCHED.headers, ("x-number", str(number))])
+        for number in range(2)
     ]
     recorded = [connection(id=f"c-{number}", response=head) for number, head in enumerate(heads)]
     numbers = []
@@ -419,7 +500,10 @@ async def test_where_nothing_was_recorded_a_handshake_is_a_miss() -> None:
 
 
 async def test_no_compression_is_agreed_on() -> None:
-    async with mocked(turn(HELLO, *answer("resp_1"))) as mock, mock.connect(compression="deflate") as client:
+    async with (
+        mocked(turn(HELLO, *answer("resp_1"))) as mock,
+        mock.connect(compression="deflate") as client,
+    ):
         assert client.response is not None
         assert "sec-websocket-extensions" not in client.response.headers
         assert await asked(client, HELLO) == texts(answer("resp_1"))
@@ -427,7 +511,10 @@ async def test_no_compression_is_agreed_on() -> None:
 
 @pytest.mark.parametrize(
     ("headers", "status"),
-    [(b"Sec-WebSocket-Version: 12\r\n", b"426"), (b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: x\r\n", b"400")],
+    [
+        (b"Sec-WebSocket-Version: 12\r\n", b"426"),
+        (b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: x\r\n", b"400"),
+    ],
 )
 async def test_a_handshake_that_is_none_is_refused(headers: bytes, status: bytes) -> None:
     async with mocked(turn(HELLO, *answer("resp_1"))) as mock:
@@ -472,7 +559,9 @@ async def test_a_client_that_breaks_a_rule_gets_its_code() -> None:
         asking = (raw_answer(mock.port, KEYED, frame) for frame, _ in BROKEN)
         answers = await asyncio.gather(*asking)
     closes = [answered.partition(b"\r\n\r\n")[2] for answered in answers]
-    assert [(close[0], int.from_bytes(close[2:4])) for close in closes] == [(0x88, code) for _, code in BROKEN]
+    assert [(close[0], int.from_bytes(close[2:4])) for close in closes] == [
+        (0x88, code) for _, code in BROKEN
+    ]
 
 
 # -- connections without turns
@@ -504,7 +593,9 @@ async def test_a_connection_is_played_back_behind_the_messages_of_its_client() -
             async with asyncio.timeout(0.1):  # at this speed it would come at once
                 await client.recv()
         await client.send("{}")
-        assert [await client.recv() for _ in range(2)] == texts([message("response.created"), message("response.done")])
+        assert [await client.recv() for _ in range(2)] == texts(
+            [message("response.created"), message("response.done")]
+        )
     assert (mock.hows, mock.unused) == (["exact"], [])
 
 
@@ -523,7 +614,11 @@ async def test_binary_messages_are_played_back_as_such() -> None:
 
 
 async def test_the_subprotocol_is_answered_if_one_was_recorded() -> None:
-    head = ResponseHead(101, "", [("Upgrade", "websocket"), ("Sec-WebSocket-Protocol", "REDACTED (8 bytes)")])
+    head = ResponseHead(
+        101, "", [("Upgrade", "websocket"), ("Sec-WebSocket-Protocol", "REDACTED (8 bytes)")]
+    )
     async with mocked(realtime(response=head)) as mock:
-        async with mock.connect(REALTIME, subprotocols=["realtime", "openai-insecure-api-key.x"]) as client:
+        async with mock.connect(
+            REALTIME, subprotocols=["realtime", "openai-insecure-api-key.x"]
+        ) as client:
             assert client.subprotocol == "realtime"

@@ -1,4 +1,6 @@
-"""JSON that nests deeper than anybody sends: every command reads it, or says in a sentence that it does not."""
+"""JSON that nests deeper than anybody sends: every command reads it, or says in a sentence that it
+does not.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,9 @@ import pytest
 from tests.support.server import run
 
 DEPTHS = (255, 700, 985, 2_000)
-"""Below the limit of decoders; below what the stack takes; at its end, where only some of our callers have room."""
+"""Below the limit of decoders; below what the stack takes; at its end, where only some of our
+callers have room.
+"""
 COMMANDS = (
     ("show", "NAME"),
     ("show", "NAME", "--request"),
@@ -51,7 +55,9 @@ data: {"type":"response.completed","response":{"id":"r","output":[{"type":"messa
 @pytest.mark.long
 @pytest.mark.parametrize("brackets", ["[]", "{}"], ids=["arrays", "objects"])
 @pytest.mark.parametrize("api", STREAMS)
-def test_every_command_reads_it_or_says_that_it_does_not(api: str, brackets: str, tmp_path: Path) -> None:
+def test_every_command_reads_it_or_says_that_it_does_not(
+    api: str, brackets: str, tmp_path: Path
+) -> None:
     db = tmp_path / "log.db"
     opening, closing = ("[", "]") if brackets == "[]" else ('{"a":', "}")
     for depth in DEPTHS:
@@ -59,7 +65,14 @@ def test_every_command_reads_it_or_says_that_it_does_not(api: str, brackets: str
         (tmp_path / "stream").write_text(STREAMS[api].replace("DEEP", deep))
         keys = ("messages", "input", "contents", "tools", "system")
         (tmp_path / "request").write_text("{" + ",".join(f'"{key}":{deep}' for key in keys) + "}")
-        options = ("--dialect", api, "--request", tmp_path / "request", "--session", f"deep-{depth}")
+        options = (
+            "--dialect",
+            api,
+            "--request",
+            tmp_path / "request",
+            "--session",
+            f"deep-{depth}",
+        )
         imported = run(db, "import", tmp_path / "stream", *options)
         if imported.code:
             assert "it is not JSON" in imported.err

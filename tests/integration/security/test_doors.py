@@ -1,4 +1,6 @@
-"""Web pages and forward-proxy requests: answered by us, over real sockets, and no upstream hears of them."""
+"""Web pages and forward-proxy requests: answered by us, over real sockets, and no upstream hears of
+them.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,14 @@ from tests.support.upstreams import SERVERS
 # -- DNS rebinding and cross-site requests
 
 OURS = ("127.0.0.1:8787", "localhost", "[::1]:8787")
-THEIRS = ("evil.test", "localhost.evil.test", "127.0.0.1.evil.test", "169.254.169.254", "0.0.0.0", "10.0.0.1:8787")
+THEIRS = (
+    "evil.test",
+    "localhost.evil.test",
+    "127.0.0.1.evil.test",
+    "169.254.169.254",
+    "0.0.0.0",
+    "10.0.0.1:8787",
+)
 ORIGINS = (None, "null", "http://localhost", "http://127.0.0.1:8787", "https://evil.test")
 SITES = (None, "none", "same-origin", "same-site", "cross-site", "nonsense")
 METHODS = ("GET", "POST", "DELETE")
@@ -36,7 +45,10 @@ async def ask(port: int, method: str, target: str, *lines: str, body: bytes = b"
 @on_uvloop
 async def test_only_what_no_web_page_can_send_gets_through(tmp_path: Path, server: str) -> None:
     wrong = {}
-    async with ScriptedUpstream(answer(b"{}")) as upstream, SERVERS[server](tmp_path, upstream.base) as port:
+    async with (
+        ScriptedUpstream(answer(b"{}")) as upstream,
+        SERVERS[server](tmp_path, upstream.base) as port,
+    ):
         for cell in product(METHODS, (*OURS, *THEIRS), ORIGINS, SITES):
             method, host, origin, site = cell
             lines = [f"Host: {host}", *([f"Origin: {origin}"] if origin else []), *_site(site)]
@@ -60,16 +72,25 @@ PAGES = ("/_recorder/healthz", "/_recorder/requests", "/_recorder/x")
 
 @pytest.mark.parametrize("server", SERVERS)
 @on_uvloop
-async def test_no_web_page_reads_our_own_pages_or_gets_leave_to(tmp_path: Path, server: str) -> None:
+async def test_no_web_page_reads_our_own_pages_or_gets_leave_to(
+    tmp_path: Path, server: str
+) -> None:
     attacks = [
         ["Host: evil.test"],
         ["Host: localhost", "Origin: https://evil.test"],
         ["Host: localhost", *_site("cross-site")],
     ]
     leave = ["Access-Control-Request-Method: POST", "Access-Control-Request-Private-Network: true"]
-    async with ScriptedUpstream(answer(b"{}")) as upstream, SERVERS[server](tmp_path, upstream.base) as port:
+    async with (
+        ScriptedUpstream(answer(b"{}")) as upstream,
+        SERVERS[server](tmp_path, upstream.base) as port,
+    ):
         for target, lines, method in product(PAGES, attacks, ("GET", "HEAD", "POST")):
-            assert (await ask(port, method, target, *lines)).status[:3] == b"403", (method, target, lines)
+            assert (await ask(port, method, target, *lines)).status[:3] == b"403", (
+                method,
+                target,
+                lines,
+            )
         for target, lines in product(("/v1/x", *PAGES), attacks):
             response = await ask(port, "OPTIONS", target, *lines, *leave)
             assert response.status[:3] in (b"403", b"405")
@@ -78,23 +99,51 @@ async def test_no_web_page_reads_our_own_pages_or_gets_leave_to(tmp_path: Path, 
 
 
 CLIENTS = {
-    "openai-python": ("Host: 127.0.0.1:8787", "User-Agent: OpenAI/Python 3.51.0", "X-Stainless-Lang: python"),
+    "openai-python": (
+        "Host: 127.0.0.1:8787",
+        "User-Agent: OpenAI/Python 3.51.0",
+        "X-Stainless-Lang: python",
+    ),
     "anthropic-node": (
-        *("Host: localhost:8787", "anthropic-version: 2023-06-01", "anthropic-dangerous-direct-browser-access: true"),
+        *(
+            "Host: localhost:8787",
+            "anthropic-version: 2023-06-01",
+            "anthropic-dangerous-direct-browser-access: true",
+        ),
         *("Accept-Language: *", "Sec-Fetch-Mode: cors", "X-Stainless-Runtime: node"),
     ),
-    "google-genai": ("Host: localhost:8787", "x-goog-api-key: k", "x-goog-api-client: google-genai-sdk/3.3"),
-    "codex": ("Host: 127.0.0.1:8787", "originator: codex_exec", "session_id: 0", "chatgpt-account-id: a"),
+    "google-genai": (
+        "Host: localhost:8787",
+        "x-goog-api-key: k",
+        "x-goog-api-client: google-genai-sdk/3.3",
+    ),
+    "codex": (
+        "Host: 127.0.0.1:8787",
+        "originator: codex_exec",
+        "session_id: 0",
+        "chatgpt-account-id: a",
+    ),
     "curl": ("Host: localhost:8787", "Accept: */*", "User-Agent: curl/8.5.0"),
-    "a typed address": ("Host: 127.0.0.1:8787", "Sec-Fetch-Site: none", "Sec-Fetch-Mode: navigate", "Cookie: a=b"),
+    "a typed address": (
+        "Host: 127.0.0.1:8787",
+        "Sec-Fetch-Site: none",
+        "Sec-Fetch-Mode: navigate",
+        "Cookie: a=b",
+    ),
 }
 
 
 @pytest.mark.parametrize("server", SERVERS)
 @on_uvloop
 async def test_clients_get_through(tmp_path: Path, server: str) -> None:
-    async with ScriptedUpstream(answer(b"{}")) as upstream, SERVERS[server](tmp_path, upstream.base) as port:
-        statuses = {name: (await ask(port, "POST", "/openai/v1/x", *lines)).status for name, lines in CLIENTS.items()}
+    async with (
+        ScriptedUpstream(answer(b"{}")) as upstream,
+        SERVERS[server](tmp_path, upstream.base) as port,
+    ):
+        statuses = {
+            name: (await ask(port, "POST", "/openai/v1/x", *lines)).status
+            for name, lines in CLIENTS.items()
+        }
     assert statuses == dict.fromkeys(CLIENTS, b"200 OK")
 
 
@@ -139,18 +188,26 @@ async def test_no_request_reaches_an_address_that_is_not_configured(
             monkeypatch.setenv(variable, canary.base)
         there = f"127.0.0.1:{canary.port}"
         async with proxied(
-            tmp_path, upstream.base, more=[Upstream("anthropic", upstream.base), Upstream("gemini", upstream.base)]
+            tmp_path,
+            upstream.base,
+            more=[Upstream("anthropic", upstream.base), Upstream("gemini", upstream.base)],
         ) as proxy:
             for target, method in product(targets, ("GET", "POST", "CONNECT")):
                 await ask(proxy.server.port, method, target.format(there=there), "Host: localhost")
             for line in LINES:
-                await ask(proxy.server.port, "GET", "/v1/x", "Host: localhost", line.format(there=there))
-            assert (await ask(proxy.server.port, "CONNECT", there, f"Host: {there}")).status[:3] in (
+                await ask(
+                    proxy.server.port, "GET", "/v1/x", "Host: localhost", line.format(there=there)
+                )
+            assert (await ask(proxy.server.port, "CONNECT", there, f"Host: {there}")).status[
+                :3
+            ] in (
                 b"400",
                 b"403",
                 b"405",
             )
-            assert (await ask(proxy.server.port, "GET", "/v1/x", f"Host: {there[:-1]}x")).status[:3] in (b"400", b"403")
+            assert (await ask(proxy.server.port, "GET", "/v1/x", f"Host: {there[:-1]}x")).status[
+                :3
+            ] in (b"400", b"403")
     assert canary.connections == 0
     assert len(upstream.requests) > len(targets), "the search looks in the wrong place"
 
@@ -162,8 +219,13 @@ async def test_a_redirect_is_the_client_s_to_follow(tmp_path: Path, status: byte
         location = f"Location: {canary.base}/v1/x".encode()
         async with ScriptedUpstream(answer(b"", location, status=status)) as upstream:
             async with proxied(tmp_path, upstream.base) as proxy:
-                response = await ask(proxy.server.port, "POST", "/v1/x", "Host: localhost", body=b"{}")
-        assert (response.status, response.header(b"location")) == (status, location.partition(b": ")[2])
+                response = await ask(
+                    proxy.server.port, "POST", "/v1/x", "Host: localhost", body=b"{}"
+                )
+        assert (response.status, response.header(b"location")) == (
+            status,
+            location.partition(b": ")[2],
+        )
         assert (canary.connections, len(upstream.requests)) == (0, 1)
 
 

@@ -48,7 +48,13 @@ def test_commands_leave_only_private_files(folder: Path, monkeypatch: pytest.Mon
     stream = folder / "a.sse"
     stream.write_bytes(b"data: x\n\n")
     stream.chmod(0o600)
-    for line in (["import", stream], ["verify"], ["db", "rebuild"], ["db", "backup", folder / "copy.db"], ["sessions"]):
+    for line in (
+        ["import", stream],
+        ["verify"],
+        ["db", "rebuild"],
+        ["db", "backup", folder / "copy.db"],
+        ["sessions"],
+    ):
         assert do(*line) == 0, line
     monkeypatch.setenv("RECORDER_DB", str(folder / "deeper" / "still" / "new.db"))
     assert do("import", stream) == 0

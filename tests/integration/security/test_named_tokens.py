@@ -21,7 +21,15 @@ from recorder.proxy.upstream import UpstreamTransport
 from tests.support.event_loop import on_uvloop, turns
 from tests.support.proxy import Proxied, get
 from tests.support.server import run
-from tests.support.sockets import STREAM_HEAD, Action, ScriptedUpstream, Send, Stall, answer, chunked
+from tests.support.sockets import (
+    STREAM_HEAD,
+    Action,
+    ScriptedUpstream,
+    Send,
+    Stall,
+    answer,
+    chunked,
+)
 
 
 @pytest.fixture
@@ -37,7 +45,10 @@ def made(tokens: Path, name: str, *options: str) -> str:
 
 def attributions(proxy: Proxied) -> list[Attribution]:
     """What the journal has of whom each request counts for."""
-    return [msgspec.convert(tape.json[Mark.REQUEST]["attribution"], Attribution) for tape in proxy.tapes()]
+    return [
+        msgspec.convert(tape.json[Mark.REQUEST]["attribution"], Attribution)
+        for tape in proxy.tapes()
+    ]
 
 
 class Team:
@@ -47,8 +58,12 @@ class Team:
         self._journal, self._upstream = Journal(folder / "journal", "recorder"), UpstreamTransport()
         door = Door("127.0.0.1", 0, [], (), [], None, tokens, 1, None)
         routes = Routes([Upstream("openai", base), Upstream("anthropic", base)])
-        self._proxy = Proxy(RecordingTransport(self._upstream, self._journal), routes, hosts=door.names)
-        self._server = Server(door.guarded(self._proxy), "127.0.0.1", 0, on_drain=self._proxy.shutdown)
+        self._proxy = Proxy(
+            RecordingTransport(self._upstream, self._journal), routes, hosts=door.names
+        )
+        self._server = Server(
+            door.guarded(self._proxy), "127.0.0.1", 0, on_drain=self._proxy.shutdown
+        )
 
     async def __aenter__(self) -> Proxied:
         await self._server.start()
@@ -66,9 +81,14 @@ def shown(token: str, target: str = "/v1/x", *lines: bytes) -> bytes:
 
 @on_uvloop
 async def test_a_request_counts_for_the_owner_of_its_token(tmp_path: Path, tokens: Path) -> None:
-    ann = made(tokens, "laptop", "--owner", "ann", "--team", "search", "--tag", "dev", "--tag", "eu")
+    ann = made(
+        tokens, "laptop", "--owner", "ann", "--team", "search", "--tag", "dev", "--tag", "eu"
+    )
     ci = made(tokens, "ci")
-    async with ScriptedUpstream(answer(b"")) as upstream, Team(tmp_path, upstream.base, tokens) as proxy:
+    async with (
+        ScriptedUpstream(answer(b"")) as upstream,
+        Team(tmp_path, upstream.base, tokens) as proxy,
+    ):
         await proxy.ask(shown(ann))
         await proxy.ask(get(f"/t/{ci}/v1/x", b"X-Recorder-Tags: eu, night run, eu"))
         assert attributions(proxy) == [
@@ -82,19 +102,28 @@ async def test_a_request_counts_for_the_owner_of_its_token(tmp_path: Path, token
 
 
 @on_uvloop
-async def test_a_token_that_was_revoked_is_refused_with_the_next_request(tmp_path: Path, tokens: Path) -> None:
+async def test_a_token_that_was_revoked_is_refused_with_the_next_request(
+    tmp_path: Path, tokens: Path
+) -> None:
     ann, bob = made(tokens, "ann"), made(tokens, "bob")
-    async with ScriptedUpstream(answer(b"")) as upstream, Team(tmp_path, upstream.base, tokens) as proxy:
+    async with (
+        ScriptedUpstream(answer(b"")) as upstream,
+        Team(tmp_path, upstream.base, tokens) as proxy,
+    ):
         assert (await proxy.ask(shown(ann))).status == b"200 OK"
         assert run(tokens, "token", "revoke", "ann", "--file", tokens).code == 0
         assert (await proxy.ask(shown(ann))).status == b"401 Unauthorized"
         assert (await proxy.ask(shown(bob))).status == b"200 OK"
-        assert (await proxy.ask(shown(made(tokens, "eve")))).status == b"200 OK", "a new one needs no restart"
+        assert (await proxy.ask(shown(made(tokens, "eve")))).status == b"200 OK", (
+            "a new one needs no restart"
+        )
         assert len(upstream.requests) == 3
 
 
 @on_uvloop
-async def test_a_stream_outlives_the_moment_in_which_the_file_is_written(tmp_path: Path, tokens: Path) -> None:
+async def test_a_stream_outlives_the_moment_in_which_the_file_is_written(
+    tmp_path: Path, tokens: Path
+) -> None:
     ann = made(tokens, "ann")
     script: list[Action] = [Send(STREAM_HEAD + chunked(b"data: 1\n\n")), Stall()]
     async with ScriptedUpstream(script) as upstream, Team(tmp_path, upstream.base, tokens) as proxy:
@@ -115,7 +144,10 @@ async def test_a_stream_outlives_the_moment_in_which_the_file_is_written(tmp_pat
 @on_uvloop
 async def test_a_token_may_use_only_its_upstreams(tmp_path: Path, tokens: Path) -> None:
     ann = made(tokens, "ann", "--upstream", "anthropic")
-    async with ScriptedUpstream(answer(b"")) as upstream, Team(tmp_path, upstream.base, tokens) as proxy:
+    async with (
+        ScriptedUpstream(answer(b"")) as upstream,
+        Team(tmp_path, upstream.base, tokens) as proxy,
+    ):
         assert (await proxy.ask(shown(ann, "/anthropic/v1/messages"))).status == b"200 OK"
         for target in ("/v1/responses", "/openai/v1/messages"):
             refused = await proxy.ask(shown(ann, target))
@@ -127,7 +159,10 @@ async def test_a_token_may_use_only_its_upstreams(tmp_path: Path, tokens: Path) 
 @on_uvloop
 async def test_a_file_that_is_gone_or_damaged_lets_nobody_in(tmp_path: Path, tokens: Path) -> None:
     ann = made(tokens, "ann")
-    async with ScriptedUpstream(answer(b"")) as upstream, Team(tmp_path, upstream.base, tokens) as proxy:
+    async with (
+        ScriptedUpstream(answer(b"")) as upstream,
+        Team(tmp_path, upstream.base, tokens) as proxy,
+    ):
         whole = tokens.read_bytes()
         for content in (whole[:-5], b"", b"[]", b"\xff", None):
             tokens.unlink()
@@ -141,10 +176,16 @@ async def test_a_file_that_is_gone_or_damaged_lets_nobody_in(tmp_path: Path, tok
 @on_uvloop
 async def test_too_many_tags_are_refused_in_a_sentence(tmp_path: Path, tokens: Path) -> None:
     ann = made(tokens, "ann")
-    async with ScriptedUpstream(answer(b"")) as upstream, Team(tmp_path, upstream.base, tokens) as proxy:
+    async with (
+        ScriptedUpstream(answer(b"")) as upstream,
+        Team(tmp_path, upstream.base, tokens) as proxy,
+    ):
         for tags in (",".join(map(str, range(17))), "x" * 65):
             refused = await proxy.ask(shown(ann, "/v1/x", f"X-Recorder-Tags: {tags}".encode()))
-            assert (refused.status, b"at most 16 tags" in refused.body) == (b"400 Bad Request", True)
+            assert (refused.status, b"at most 16 tags" in refused.body) == (
+                b"400 Bad Request",
+                True,
+            )
         assert upstream.requests == []
 
 

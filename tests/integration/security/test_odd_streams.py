@@ -1,4 +1,6 @@
-"""Streams that no decoder, no JSON reader and no clock is at ease with: the client has them, and so has the log."""
+"""Streams that no decoder, no JSON reader and no clock is at ease with: the client has them, and so
+has the log.
+"""
 
 from __future__ import annotations
 
@@ -60,16 +62,25 @@ FAULTS: dict[str, Callable[[bytes], bytes]] = {
 @on_uvloop
 async def test_the_client_has_every_coded_body_as_it_was_sent(tmp_path: Path) -> None:
     for name, (label, coder) in LABELLED.items():
-        coded = {**{fault: damage(coder(TEXT)) for fault, damage in FAULTS.items()}, "bomb": coder(BOMB)[: 2**21]}
+        coded = {
+            **{fault: damage(coder(TEXT)) for fault, damage in FAULTS.items()},
+            "bomb": coder(BOMB)[: 2**21],
+        }
         for fault, wire in coded.items():
             lines = [b"Content-Type: text/event-stream", b"Content-Length: %d" % len(wire)]
             if label is not None:
                 lines.append(b"Content-Encoding: " + label)
             with tempfile.TemporaryDirectory(dir=tmp_path) as folder:
                 script: list[Action] = [Send(head(*lines) + wire)]
-                async with ScriptedUpstream(script) as upstream, proxied(Path(folder), upstream.base) as proxy:
+                async with (
+                    ScriptedUpstream(script) as upstream,
+                    proxied(Path(folder), upstream.base) as proxy,
+                ):
                     response = await proxy.ask(get())
-                    assert (response.body == wire, response.ending) == (True, "complete"), (name, fault)
+                    assert (response.body == wire, response.ending) == (True, "complete"), (
+                        name,
+                        fault,
+                    )
                     assert [tape.body == wire for tape in proxy.tapes()] == [True], (name, fault)
 
 
@@ -78,11 +89,18 @@ async def test_the_client_has_every_coded_body_as_it_was_sent(tmp_path: Path) ->
 USAGE = b'data: {"type":"response.completed","response":{"usage":{"input_tokens":%b}}}\n\n'
 NASTY = {
     "every byte": b"data: " + bytes(byte for byte in range(256) if byte not in b"\r\n") + b"\n\n",
-    "every byte as JSON": b"data: " + json.dumps({"type": "".join(map(chr, range(256)))}).encode() + b"\n\n",
+    "every byte as JSON": b"data: "
+    + json.dumps({"type": "".join(map(chr, range(256)))}).encode()
+    + b"\n\n",
     "NUL": b'data: {"type":"response.output_text.delta","delta":"a\\u0000b","item_id":"\\u0000"}\n\n',
     "lone surrogates": b'data: {"type":"response.output_text.delta","delta":"\\ud800","item_id":"\\udfff\\ud800"}\n\n',
-    "a megabyte": b'data: {"type":"response.output_text.delta","delta":"' + b"x" * 2**20 + b'"}\n\n',
-    "deep": b'data: {"type":"response.completed","response":' + b"[" * 2000 + b"]" * 2000 + b"}\n\n",
+    "a megabyte": b'data: {"type":"response.output_text.delta","delta":"'
+    + b"x" * 2**20
+    + b'"}\n\n',
+    "deep": b'data: {"type":"response.completed","response":'
+    + b"[" * 2000
+    + b"]" * 2000
+    + b"}\n\n",
     "a long number": USAGE % (b"9" * 5000),
     "no number": USAGE % b'NaN,"output_tokens":1e999',
     "twice": b'data: {"type":"response.created","type":"response.failed","response":{"id":1,"id":null}}\n\n',
@@ -103,17 +121,30 @@ def test_every_view_answers_whatever_was_recorded(nasty: Path) -> None:
             list(query.ask(f"SELECT * FROM {view.name}").rows)
 
 
-def test_what_was_recorded_comes_out_as_it_came_in(nasty: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+def test_what_was_recorded_comes_out_as_it_came_in(
+    nasty: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
     with SqliteQuery.open(database_url(nasty)) as query:
-        asked = f"SELECT raw FROM events WHERE kind IN {tuple(BODY_KINDS)} ORDER BY exchange_id, pos"
+        asked = (
+            f"SELECT raw FROM events WHERE kind IN {tuple(BODY_KINDS)} ORDER BY exchange_id, pos"
+        )
         rows = [row[0] for row in query.ask(asked).rows]
         assert b"".join(rows) == b"".join(NASTY.values())
         json_of = "SELECT count(json_extract(raw, '$.type')) FROM events WHERE json_valid(raw)"
         assert list(query.ask(json_of).rows)
-    for verb in (["show", "latest"], ["events", "latest", "--json"], ["verify"], ["lint", "latest"], ["usage"]):
+    for verb in (
+        ["show", "latest"],
+        ["events", "latest", "--json"],
+        ["verify"],
+        ["lint", "latest"],
+        ["usage"],
+    ):
         with pytest.raises(SystemExit) as ended:
             main([*verb, "--db", str(nasty)])
-        assert (ended.value.code or 0) == (4 if verb[0] == "lint" else 0), (verb, capfdbinary.readouterr())
+        assert (ended.value.code or 0) == (4 if verb[0] == "lint" else 0), (
+            verb,
+            capfdbinary.readouterr(),
+        )
 
 
 # -- clocks
@@ -123,11 +154,17 @@ def test_what_was_recorded_comes_out_as_it_came_in(nasty: Path, capfdbinary: pyt
 async def test_times_are_those_of_the_clock_that_nobody_can_set(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With the clock that `serve` takes, while the wall clock is set back by an hour with each look at it."""
+    """With the clock that `serve` takes, while the wall clock is set back by an hour with each look
+    at it.
+    """
     hours = count()
     monkeypatch.setattr(time, "time_ns", lambda: (500_000 - next(hours)) * 3600 * 10**9)
     before_ns = time.monotonic_ns()
-    script: list[Action] = [Send(STREAM_HEAD + chunked(b": 1\n\n")), Send(chunked(b": 2\n\n")), Send(LAST_CHUNK)]
+    script: list[Action] = [
+        Send(STREAM_HEAD + chunked(b": 1\n\n")),
+        Send(chunked(b": 2\n\n")),
+        Send(LAST_CHUNK),
+    ]
     async with ScriptedUpstream(script) as upstream, proxied(tmp_path, upstream.base) as proxy:
         assert (await proxy.ask(get())).body == b": 1\n\n: 2\n\n"
         records = JournalReader(tmp_path / "journal" / "recorder").read(2**20, writer_is_dead=True)
@@ -141,12 +178,18 @@ async def test_times_are_those_of_the_clock_that_nobody_can_set(
 
 
 @pytest.mark.slow
-async def test_an_event_of_100_mb_passes_in_bounded_memory_and_is_not_held_back(tmp_path: Path) -> None:
+async def test_an_event_of_100_mb_passes_in_bounded_memory_and_is_not_held_back(
+    tmp_path: Path,
+) -> None:
     piece, db = b"x" * 2**16, tmp_path / "recorder.db"
     size = len(b"data: ") + 1600 * len(piece) + len(b"\n\n")
     sends = [Send(chunked(piece)) for _ in range(1600)]
     small: list[Action] = [Send(STREAM_HEAD + chunked(b": 1\n\n") + LAST_CHUNK)]
-    large: list[Action] = [Send(STREAM_HEAD + chunked(b"data: ")), *sends, Send(chunked(b"\n\n") + LAST_CHUNK)]
+    large: list[Action] = [
+        Send(STREAM_HEAD + chunked(b"data: ")),
+        *sends,
+        Send(chunked(b"\n\n") + LAST_CHUNK),
+    ]
     async with ScriptedUpstream(small, large) as upstream:
         with serving(db, *everywhere(upstream.base), program=PROGRAM) as serve:
             async with await RawClient.connect(serve.port) as client:
@@ -157,7 +200,9 @@ async def test_an_event_of_100_mb_passes_in_bounded_memory_and_is_not_held_back(
                 await client.send(get("/v1/responses"))
                 await client.read_until(b"data: ")
                 assert upstream.sent_bytes < 50 * 2**20, "it was held back until its end"
-                assert len((await client.read_until(LAST_CHUNK)).replace(b"\r\n10000\r\n", b"")) > 1600 * len(piece)
+                assert len(
+                    (await client.read_until(LAST_CHUNK)).replace(b"\r\n10000\r\n", b"")
+                ) > 1600 * len(piece)
             await _until_stored(db, [5, size])
             grown = {pid: _peak_mib(pid) - peak for pid, peak in before.items()}
             assert max(grown.values()) < 64
@@ -168,7 +213,8 @@ async def _until_stored(db: Path, sizes: list[int]) -> None:
         while True:
             if _stored(db) == sizes:
                 return
-            await asyncio.sleep(0.5)  # the ingester is nice, and this process must leave it something
+            # the ingester is nice, and this process must leave it something
+            await asyncio.sleep(0.5)
 
 
 def _stored(db: Path) -> list[int]:
@@ -177,7 +223,8 @@ def _stored(db: Path) -> list[int]:
         ended = "exchange_id IN (SELECT exchange_id FROM events WHERE kind = 'end')"
         body = f"kind IN {tuple(BODY_KINDS)}"
         asked = (
-            f"SELECT sum(length(raw)) FROM events WHERE {body} AND {ended} GROUP BY exchange_id ORDER BY exchange_id"
+            f"SELECT sum(length(raw)) FROM events WHERE {body} AND {ended} GROUP BY "
+            f"exchange_id ORDER BY exchange_id"
         )
         return [row[0] for row in query.ask(asked).rows]
 
@@ -187,7 +234,8 @@ def _peak_mib(pid: int) -> int:
     return int(status.partition("VmHWM:")[2].split()[0]) // 1024
 
 
-SILENT_S = 100.0  # longer than each timer of the server, of the connections to upstreams, and of most proxies
+# longer than each timer of the server, of the connections to upstreams, and of most proxies
+SILENT_S = 100.0
 
 
 @pytest.mark.slow

@@ -1,4 +1,6 @@
-"""A login that reads its own rows: what the commands, the viewer and the tools of MCP give it of others."""
+"""A login that reads its own rows: what the commands, the viewer and the tools of MCP give it of
+others.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,13 @@ def named(text: str, team: Team) -> str:
     """What a user of the log may type: the places of Bob's session and exchange filled in."""
     session, exchange = team.his[0].session_id, team.his[0].exchange_id
     shared, in_shared = team.his[2].session_id, team.his[2].exchange_id
-    places = {"HIS": session, "EXCHANGE": exchange, "SHARED": shared, "IN_SHARED": in_shared, "WORD": WORD}
+    places = {
+        "HIS": session,
+        "EXCHANGE": exchange,
+        "SHARED": shared,
+        "IN_SHARED": in_shared,
+        "WORD": WORD,
+    }
     for place in sorted(places, key=len, reverse=True):
         text = text.replace(place, places[place])
     return text
@@ -36,17 +44,63 @@ def named(text: str, team: Team) -> str:
 
 COMMANDS = (
     *("sessions", "sessions --json", "sessions --owner WORD", "sessions --since 2000-01-01 --json"),
-    *("show latest --json", "show HIS", "show HIS --json", "show WORD*", "show shared", "show shared --json"),
-    *("show shared 2", "show SHARED --request", "show --cache shared", "events HIS", "events shared --json"),
-    *("events shared 2", "usage --by session", "usage --by owner --by team --by tag", "usage --cost --by model"),
-    *("usage --by tool --json", "diff weather HIS", "diff weather shared --json", "lint HIS", "lint shared --json"),
-    *("export HIS", "export shared", "export shared --format cassette", "export shared --format har"),
-    *("verify", "verify HIS", "doctor", "db rebuild", "db recover", "db upgrade", "db purge HIS --yes"),
+    *(
+        "show latest --json",
+        "show HIS",
+        "show HIS --json",
+        "show WORD*",
+        "show shared",
+        "show shared --json",
+    ),
+    *(
+        "show shared 2",
+        "show SHARED --request",
+        "show --cache shared",
+        "events HIS",
+        "events shared --json",
+    ),
+    *(
+        "events shared 2",
+        "usage --by session",
+        "usage --by owner --by team --by tag",
+        "usage --cost --by model",
+    ),
+    *(
+        "usage --by tool --json",
+        "diff weather HIS",
+        "diff weather shared --json",
+        "lint HIS",
+        "lint shared --json",
+    ),
+    *(
+        "export HIS",
+        "export shared",
+        "export shared --format cassette",
+        "export shared --format har",
+    ),
+    *(
+        "verify",
+        "verify HIS",
+        "doctor",
+        "db rebuild",
+        "db recover",
+        "db upgrade",
+        "db purge HIS --yes",
+    ),
     *("db purge WORD* --dry-run", "db archive --list", "prices list", "serve --port 0"),
 )
 QUERIES = (
-    *("SELECT * FROM sessions", "SELECT * FROM messages", "EXPLAIN SELECT * FROM messages", "TABLE exchange_summary"),
-    *("SELECT CAST(text AS int) FROM messages", "SELECT * FROM messages WHERE CAST(text AS int) = 1", "TABLE readers"),
+    *(
+        "SELECT * FROM sessions",
+        "SELECT * FROM messages",
+        "EXPLAIN SELECT * FROM messages",
+        "TABLE exchange_summary",
+    ),
+    *(
+        "SELECT CAST(text AS int) FROM messages",
+        "SELECT * FROM messages WHERE CAST(text AS int) = 1",
+        "TABLE readers",
+    ),
     "SELECT set_config('role', 'recorder_reader', true), name FROM sessions",
 )
 
@@ -75,15 +129,24 @@ def without(words: list[str], text: str) -> str:
 
 CALLS: tuple[tuple[str, dict[str, Any]], ...] = (
     *(("sessions", {}), ("show", {"session": "HIS"}), ("show", {"session": "shared"})),
-    *(("events", {"session": "HIS"}), ("events", {"session": "shared", "exchange": 2}), ("lint", {"session": "HIS"})),
+    *(
+        ("events", {"session": "HIS"}),
+        ("events", {"session": "shared", "exchange": 2}),
+        ("lint", {"session": "HIS"}),
+    ),
     *(("query", {"sql": sql}) for sql in QUERIES),
     *(("diff", {"a": "weather", "b": "HIS"}), ("diff", {"a": "weather", "b": "shared"})),
 )
 
 
 @pytest.mark.parametrize(("tool", "given"), CALLS, ids=str)
-def test_a_tool_of_mcp_gives_no_row_of_another_owner(team: Team, tool: str, given: dict[str, Any]) -> None:
-    arguments = {name: named(value, team) if isinstance(value, str) else value for name, value in given.items()}
+def test_a_tool_of_mcp_gives_no_row_of_another_owner(
+    team: Team, tool: str, given: dict[str, Any]
+) -> None:
+    arguments = {
+        name: named(value, team) if isinstance(value, str) else value
+        for name, value in given.items()
+    }
     try:
         answer = asyncio.run(_ask(team, tool, arguments))
     except RecorderError as error:
@@ -93,14 +156,33 @@ def test_a_tool_of_mcp_gives_no_row_of_another_owner(team: Team, tool: str, give
 
 async def _ask(team: Team, tool: str, arguments: dict[str, Any]) -> str:
     chosen = TOOLS[tool]
-    answer = await chosen.ask(AgentCall(team.ann, 0, 100_000), arguments_from(arguments, chosen.arguments))
+    answer = await chosen.ask(
+        AgentCall(team.ann, 0, 100_000), arguments_from(arguments, chosen.arguments)
+    )
     return f"{answer.json} {answer.remarks}"
 
 
 PAGES = (
-    *("about", "sessions?limit=50", "sessions?limit=50&q=WORD", "sessions/HIS", "sessions/SHARED", "home?days=3650"),
-    *("sessions/HIS/lanes", "sessions/SHARED/lanes", "sessions/HIS/marks", "sessions/SHARED/marks", "views"),
-    *("sessions/SHARED/find?text=WORD", "sessions/SHARED/exchanges/IN_SHARED/raw", "diff?a=weather&b=HIS"),
+    *(
+        "about",
+        "sessions?limit=50",
+        "sessions?limit=50&q=WORD",
+        "sessions/HIS",
+        "sessions/SHARED",
+        "home?days=3650",
+    ),
+    *(
+        "sessions/HIS/lanes",
+        "sessions/SHARED/lanes",
+        "sessions/HIS/marks",
+        "sessions/SHARED/marks",
+        "views",
+    ),
+    *(
+        "sessions/SHARED/find?text=WORD",
+        "sessions/SHARED/exchanges/IN_SHARED/raw",
+        "diff?a=weather&b=HIS",
+    ),
     *("sessions/SHARED/exchanges/IN_SHARED/model", "sessions/SHARED/exchanges/IN_SHARED/asked"),
     *("sessions/SHARED/exchanges/IN_SHARED/events", "sessions/SHARED/exchanges/IN_SHARED/events/3"),
     *(

@@ -1,4 +1,6 @@
-"""Secrets of request bodies are in no file once the request is in the log, and what is in the log stays as it is."""
+"""Secrets of request bodies are in no file once the request is in the log, and what is in the log
+stays as it is.
+"""
 
 from __future__ import annotations
 
@@ -41,10 +43,14 @@ def _tell(journal: Journal, body: bytes, *, end: bool) -> None:
 
 @pytest.mark.parametrize("now", [Redactor(VALUES), BY_SHAPE])
 @pytest.mark.parametrize("before", [Redactor(VALUES), BY_SHAPE])
-def test_what_was_told_before_stands_whatever_is_a_secret_now(tmp_path: Path, before: Redactor, now: Redactor) -> None:
+def test_what_was_told_before_stands_whatever_is_a_secret_now(
+    tmp_path: Path, before: Redactor, now: Redactor
+) -> None:
     journal = Journal(tmp_path / "journal", "r-1")
     with Store(tmp_path / "recorder.db") as store:
-        _tell(journal, as_json({"prompt_cache_key": VALUES[0], "key": SECRETS["openai"]}), end=False)
+        _tell(
+            journal, as_json({"prompt_cache_key": VALUES[0], "key": SECRETS["openai"]}), end=False
+        )
         Ingester(store, journal.directory, _never, before).drain()
         journal.close()
         told = _logged(store)
@@ -57,7 +63,10 @@ def test_what_was_told_before_stands_whatever_is_a_secret_now(tmp_path: Path, be
 
 def _logged(store: Store) -> list[tuple[str, bytes]]:
     with store.transaction():
-        return [(kind, raw) for kind, raw in store.ask(Statement("SELECT kind, raw FROM events ORDER BY pos"), {})]
+        return [
+            (kind, raw)
+            for kind, raw in store.ask(Statement("SELECT kind, raw FROM events ORDER BY pos"), {})
+        ]
 
 
 @pytest.mark.long
@@ -67,7 +76,10 @@ def test_no_file_has_a_secret_of_a_request_once_it_is_in_the_log(tmp_path: Path)
     settings.parent.mkdir()
     settings.write_text('[redact]\nenv = ["HOME"]\npatterns = ["employee-[0-9]{6}"]\n')
     told = [SECRETS["anthropic"], SECRETS["rsa key"], home, "employee-123456"]
-    bodies = [as_json({"input": [MARKER, *told]}), zlib.compress(as_json({"input": [MARKER, *told]}))]
+    bodies = [
+        as_json({"input": [MARKER, *told]}),
+        zlib.compress(as_json({"input": [MARKER, *told]})),
+    ]
 
     async def send() -> list[bytes]:
         async with ScriptedUpstream(answer(b"{}")) as upstream, httpx.AsyncClient() as client:
@@ -75,17 +87,28 @@ def test_no_file_has_a_secret_of_a_request_once_it_is_in_the_log(tmp_path: Path)
                 for body, coding in zip(bodies, ("identity", "deflate"), strict=True):
                     headers = {"content-encoding": coding, "content-type": "application/json"}
                     await client.post(f"{serve.base}/v1/responses", content=body, headers=headers)
-                await eventually(lambda: [bool(entry.end) for entry in entries(db)] == [True, True], within_s=30)
+                await eventually(
+                    lambda: [bool(entry.end) for entry in entries(db)] == [True, True], within_s=30
+                )
                 serve.stop()
             return upstream.requests
 
     sent = asyncio.run(send())
     assert all(body in b"".join(sent) for body in bodies), "the upstream gets them as they are"
-    files = {path.name: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file() and path != settings}
-    outputs = [run(db, "export", "latest", "--format", each).out for each in ("jsonl", "cassette", "har", "vcr")]
+    files = {
+        path.name: path.read_bytes()
+        for path in tmp_path.rglob("*")
+        if path.is_file() and path != settings
+    }
+    outputs = [
+        run(db, "export", "latest", "--format", each).out
+        for each in ("jsonl", "cassette", "har", "vcr")
+    ]
     for written in (*files.values(), *outputs):
         text = unescaped(written.decode("utf-8", "replace"))
-        assert [secret for secret in told for piece in pieces(secret)[::PIECE] if piece in text] == []
+        assert [
+            secret for secret in told for piece in pieces(secret)[::PIECE] if piece in text
+        ] == []
     assert MARKER.encode() in files["recorder.db"]
     assert all(out.count(b"<REDACTED anthropic-key, 108 bytes>") == 1 for out in outputs)
     assert run(db, "verify").code == 0
@@ -99,5 +122,7 @@ def test_a_redact_table_that_makes_no_sense_is_said_before_anything_is_recorded(
     Journal(tmp_path / "recorder.db.journal", "r-1").close()
     ran = run(tmp_path / "recorder.db", *command, cwd=tmp_path)
     assert ran.code == 2
-    assert "recorder.toml: [redact] has no setting 'pattern': it has env, patterns, fields." in ran.err
+    assert (
+        "recorder.toml: [redact] has no setting 'pattern': it has env, patterns, fields." in ran.err
+    )
     assert (tmp_path / "recorder.db.journal" / "r-1").exists()

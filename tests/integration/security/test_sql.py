@@ -1,4 +1,6 @@
-"""`recorder query`: what could write, and what could go on for ever. The folder is the same afterwards, to the byte."""
+"""`recorder query`: what could write, and what could go on for ever. The folder is the same
+afterwards, to the byte.
+"""
 
 from __future__ import annotations
 
@@ -154,7 +156,10 @@ def test_nothing_is_changed_and_nothing_is_made(query: SqliteQuery, folder: Path
 
 def test_the_pages_of_the_file_are_refused_where_sqlite_was_built_with_them() -> None:
     """The SQLite of many systems has no such table, so that the statement above says nothing there."""
-    assert _authorize(sqlite3.SQLITE_READ, "sqlite_dbpage", "data", "main", None) == sqlite3.SQLITE_DENY
+    assert (
+        _authorize(sqlite3.SQLITE_READ, "sqlite_dbpage", "data", "main", None)
+        == sqlite3.SQLITE_DENY
+    )
     assert _authorize(sqlite3.SQLITE_READ, "events", "raw", "main", None) == sqlite3.SQLITE_OK
 
 
@@ -168,8 +173,13 @@ def is_answered(query: SqliteQuery, sql: str) -> bool:
 
 def test_what_is_answered_changes_nothing_either(query: SqliteQuery, folder: Path) -> None:
     before = state(folder)
-    for sql in ("SELECT * FROM sqlite_stmt", "EXPLAIN VACUUM INTO 'copy.db'", "SELECT * FROM dbstat"):
-        with suppress(RecorderError):  # whether there is such a table is a matter of how SQLite was built
+    for sql in (
+        "SELECT * FROM sqlite_stmt",
+        "EXPLAIN VACUUM INTO 'copy.db'",
+        "SELECT * FROM dbstat",
+    ):
+        # whether there is such a table is a matter of how SQLite was built
+        with suppress(RecorderError):
             list(query.ask(sql).rows)
         assert state(folder) == before, sql
 
@@ -179,7 +189,9 @@ def test_without_the_authorizer_files_would_be_made(
 ) -> None:
     """A connection that is merely read-only lets them through: the test above would fail on it."""
     monkeypatch.chdir(tmp_path)
-    with closing(sqlite3.connect(f"file:{folder}/log.db?mode=ro", uri=True, isolation_level=None)) as connection:
+    with closing(
+        sqlite3.connect(f"file:{folder}/log.db?mode=ro", uri=True, isolation_level=None)
+    ) as connection:
         connection.execute("PRAGMA query_only = 1")
         connection.execute("ATTACH 'other.db' AS o")
         connection.execute("PRAGMA query_only = 0")
@@ -211,7 +223,9 @@ def test_what_never_ends_is_stopped_after_a_minute_if_nothing_else_was_said(
 
 @pytest.mark.parametrize("sql", NEVER_DONE)
 def test_what_never_ends_is_stopped(query: SqliteQuery, sql: str) -> None:
-    with pytest.raises(RecorderError, match=r"^The statement gave no row for 0\.1 s: --timeout gives it more\.$"):
+    with pytest.raises(
+        RecorderError, match=r"^The statement gave no row for 0\.1 s: --timeout gives it more\.$"
+    ):
         list(query.ask(sql, timeout_s=0.1).rows)
     assert list(query.ask("SELECT 1").rows) == [(1,)]
 

@@ -1,4 +1,6 @@
-"""Who listens where other machines reach him: nobody gets in without the token, and nobody downstream sees it."""
+"""Who listens where other machines reach him: nobody gets in without the token, and nobody
+downstream sees it.
+"""
 
 from __future__ import annotations
 
@@ -78,7 +80,10 @@ NOT_SHOWN = {
 
 @on_uvloop
 async def test_the_token_lets_in_and_goes_no_further(tmp_path: Path) -> None:
-    async with ScriptedUpstream(answer(b"")) as upstream, behind_token(tmp_path, upstream.base) as proxy:
+    async with (
+        ScriptedUpstream(answer(b"")) as upstream,
+        behind_token(tmp_path, upstream.base) as proxy,
+    ):
         for case, shown in SHOWN.items():
             assert (await proxy.ask(shown)).status == b"200 OK", case
         assert len(upstream.requests) == len(proxy.tapes()) == len(SHOWN)
@@ -94,16 +99,29 @@ async def test_the_token_lets_in_and_goes_no_further(tmp_path: Path) -> None:
 
 @on_uvloop
 async def test_without_it_there_is_a_401_and_no_upstream(tmp_path: Path) -> None:
-    async with ScriptedUpstream(answer(b"")) as upstream, behind_token(tmp_path, upstream.base) as proxy:
+    async with (
+        ScriptedUpstream(answer(b"")) as upstream,
+        behind_token(tmp_path, upstream.base) as proxy,
+    ):
         answers = {case: (await proxy.ask(asked)) for case, asked in NOT_SHOWN.items()}
-        assert {case: each.status for case, each in answers.items() if each.status != b"401 Unauthorized"} == {}
-        assert all(b"X-Recorder-Token" in each.body and b"canary" not in each.body for each in answers.values())
+        assert {
+            case: each.status
+            for case, each in answers.items()
+            if each.status != b"401 Unauthorized"
+        } == {}
+        assert all(
+            b"X-Recorder-Token" in each.body and b"canary" not in each.body
+            for each in answers.values()
+        )
         assert (upstream.connections, proxy.tapes()) == (0, [])
 
 
 @on_uvloop
 async def test_a_web_page_that_has_the_token_gets_403_all_the_same(tmp_path: Path) -> None:
-    async with ScriptedUpstream(answer(b"")) as upstream, behind_token(tmp_path, upstream.base) as proxy:
+    async with (
+        ScriptedUpstream(answer(b"")) as upstream,
+        behind_token(tmp_path, upstream.base) as proxy,
+    ):
         response = await proxy.ask(request("/v1/x", HEADER, b"Origin: https://evil.test"))
         assert (response.status[:3], upstream.connections) == (b"403", 0)
 
@@ -113,9 +131,16 @@ async def test_a_recorder_lets_in_who_shows_it_and_keeps_it_nowhere(tmp_path: Pa
     db = tmp_path / "recorder.db"
     async with ScriptedUpstream(answer(b"{}")) as upstream:
         with serving(
-            db, *everywhere(upstream.base), "--token", T, variables={"RECORDER_SERVE_ALLOW_HOST": "box.lan"}
+            db,
+            *everywhere(upstream.base),
+            "--token",
+            T,
+            variables={"RECORDER_SERVE_ALLOW_HOST": "box.lan"},
         ) as serve:
-            for asked, status in (*((each, b"200") for each in SHOWN.values()), (NOT_SHOWN["none"], b"401")):
+            for asked, status in (
+                *((each, b"200") for each in SHOWN.values()),
+                (NOT_SHOWN["none"], b"401"),
+            ):
                 async with await RawClient.connect(serve.port) as client:
                     await client.send(asked)
                     assert (await client.response()).status[:3] == status
@@ -150,20 +175,34 @@ def parsed(verb: str, *arguments: str) -> click.Context:
 
 both_verbs = pytest.mark.parametrize("verb", ["serve", "mock"])
 
-REMOTE = ["0.0.0.0", "::", "[::]", "10.0.0.5", "box.lan", "::ffff:127.0.0.1.evil", "169.254.1.1", "fe80::1", ""]
+REMOTE = [
+    "0.0.0.0",
+    "::",
+    "[::]",
+    "10.0.0.5",
+    "box.lan",
+    "::ffff:127.0.0.1.evil",
+    "169.254.1.1",
+    "fe80::1",
+    "",
+]
 
 
 @both_verbs
 def test_no_other_machine_is_listened_to_without_a_token(verb: str) -> None:
     for host in REMOTE:
-        with pytest.raises(click.BadParameter, match=r"not a loopback address.*--token or --tokens\."):
+        with pytest.raises(
+            click.BadParameter, match=r"not a loopback address.*--token or --tokens\."
+        ):
             parsed(verb, "--host", host)
 
 
 @both_verbs
 def test_a_token_opens_every_address(verb: str) -> None:
     params = parsed(verb).params
-    assert (params["host"], params.get("token")) == ("127.0.0.1", None), "without one it is loopback"
+    assert (params["host"], params.get("token")) == ("127.0.0.1", None), (
+        "without one it is loopback"
+    )
     for host in REMOTE[:5]:
         assert parsed(verb, "--token", T, "--host", host).params["token"] == TOKEN
         assert parsed(verb, "--host", host, "--token", T).params["host"] == host.strip("[]")
@@ -181,7 +220,8 @@ def test_a_token_need_not_stand_in_the_process_list(monkeypatch: pytest.MonkeyPa
 def test_a_token_that_is_made_cannot_be_guessed() -> None:
     made = [parsed("mock", "--token").params["token"] for _ in range(100)]
     assert len({token.text for token in made}) == 100
-    assert all(token.is_made and re.fullmatch(r"rec_[\w-]{32}", token.text) for token in made)  # 192 bits
+    # 192 bits
+    assert all(token.is_made and re.fullmatch(r"rec_[\w-]{32}", token.text) for token in made)
 
 
 def test_a_token_that_could_be_guessed_or_not_be_typed_is_refused() -> None:
@@ -200,17 +240,29 @@ def test_no_name_stands_for_all_names_without_a_token(monkeypatch: pytest.Monkey
 
 def test_a_token_that_was_given_is_not_repeated() -> None:
     assert DOOR.printed_entrance(1) == "http://h:1/t/TOKEN"
-    assert DOOR._replace(token=Token("made", is_made=True)).printed_entrance(1) == "http://h:1/t/made"
+    assert (
+        DOOR._replace(token=Token("made", is_made=True)).printed_entrance(1) == "http://h:1/t/made"
+    )
     assert DOOR._replace(token=None).printed_entrance(1) == "http://h:1"
 
 
-async def test_a_page_asks_for_permission_without_a_token_and_may_read_that_it_needs_one(tmp_path: Path) -> None:
-    async with ScriptedUpstream(answer(b"{}")) as upstream, behind_token(tmp_path, upstream.base) as proxy:
+async def test_a_page_asks_for_permission_without_a_token_and_may_read_that_it_needs_one(
+    tmp_path: Path,
+) -> None:
+    async with (
+        ScriptedUpstream(answer(b"{}")) as upstream,
+        behind_token(tmp_path, upstream.base) as proxy,
+    ):
         page = b"Origin: " + PAGE
         leave = get("/v1/x", page, b"Access-Control-Request-Method: POST", method="OPTIONS")
         assert (await proxy.ask(leave)).status == b"200 OK"
         for origin, readable in ((page, PAGE), (b"Origin: https://evil.test", None)):
             refused = await proxy.ask(request("/v1/x", origin))
-            assert (refused.status[:3], refused.header(b"access-control-allow-origin")) == (b"401", readable)
-        assert (await proxy.ask(request("/v1/x", page, HEADER))).header(b"access-control-allow-origin") == PAGE
+            assert (refused.status[:3], refused.header(b"access-control-allow-origin")) == (
+                b"401",
+                readable,
+            )
+        assert (await proxy.ask(request("/v1/x", page, HEADER))).header(
+            b"access-control-allow-origin"
+        ) == PAGE
         assert len(upstream.requests) == 1

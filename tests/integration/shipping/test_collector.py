@@ -112,7 +112,9 @@ def test_what_an_edge_ships_is_in_the_log_as_what_a_recorder_ingests(
     assert not journal.directory.exists()
 
 
-def test_what_is_shipped_twice_is_once_in_the_bucket(bucket: Bucket, journal: Journal, tmp_path: Path) -> None:
+def test_what_is_shipped_twice_is_once_in_the_bucket(
+    bucket: Bucket, journal: Journal, tmp_path: Path
+) -> None:
     told(journal)
     shutil.copytree(journal.directory, tmp_path / "again" / ID)
     ship(bucket, journal)
@@ -173,7 +175,9 @@ def test_segments_of_an_edge_of_an_earlier_version_are_taken(
         path.write_bytes(MAGIC[:-1] + bytes([version]) + path.read_bytes()[len(MAGIC) :])
     ship_rest(bucket, journal.directory)
     collecting.drain()
-    assert [entry.body for entry in entries(tmp_path / "collected.db")] == [each.received for each in exchanges]
+    assert [entry.body for entry in entries(tmp_path / "collected.db")] == [
+        each.received for each in exchanges
+    ]
 
 
 @pytest.mark.parametrize("damage", ["version", "checksum"])

@@ -21,6 +21,8 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 @pytest.fixture
 def either(database: URL) -> Iterator[Store]:
-    """A store of each engine, where the claim is about its transactions, its rows or its index of words."""
+    """A store of each engine, where the claim is about its transactions, its rows or its index of
+    words.
+    """
     with Store(database) as opened:
         yield opened

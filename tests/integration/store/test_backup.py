@@ -1,4 +1,6 @@
-"""`recorder.store.sqlite.upkeep`, `recorder db backup`: a whole copy or none, while recorders go on."""
+"""`recorder.store.sqlite.upkeep`, `recorder db backup`: a whole copy or none, while recorders go
+on.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,12 @@ def quiet(done: int, total: int) -> None:
 def make_log(path: Path) -> Path:
     with Store(empty(path)) as store:
         add(
-            store, make_events(begin(store), [b"{}", b"a" * 10_000, make_end("completed")], ["request", "frame", "end"])
+            store,
+            make_events(
+                begin(store),
+                [b"{}", b"a" * 10_000, make_end("completed")],
+                ["request", "frame", "end"],
+            ),
         )
         add(store, make_events(begin(store, 2), [b"{}", b"open"], ["request"]))
     return path
@@ -52,7 +59,10 @@ def others(directory: Path) -> list[str]:
 
 def ended(path: Path) -> set[str]:
     with closing(sqlite3.connect(path)) as connection:
-        return {row[0] for row in connection.execute("SELECT exchange_id FROM events WHERE kind = 'end'")}
+        return {
+            row[0]
+            for row in connection.execute("SELECT exchange_id FROM events WHERE kind = 'end'")
+        }
 
 
 def run(db: Path, *arguments: object) -> Result:
@@ -96,7 +106,9 @@ def test_backups_while_it_records_have_all_that_had_ended(tmp_path: Path) -> Non
             assert before <= ended(copy)
             assert counts[-1] == len(ended(copy))
             with closing(sqlite3.connect(copy)) as connection:
-                connection.execute(f"INSERT INTO {SEARCH} ({SEARCH}, rank) VALUES ('integrity-check', 1)")
+                connection.execute(
+                    f"INSERT INTO {SEARCH} ({SEARCH}, rank) VALUES ('integrity-check', 1)"
+                )
                 assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
                 assert connection.execute("PRAGMA foreign_key_check").fetchall() == []
     finally:
@@ -120,7 +132,9 @@ def test_a_backup_that_breaks_off_leaves_nothing(tmp_path: Path) -> None:
 def test_nothing_is_replaced_unasked(tmp_path: Path) -> None:
     path, copy = make_log(tmp_path / "log.db"), tmp_path / "copy.db"
     copy.write_bytes(b"mine")
-    with pytest.raises(RecorderError, match=r"is there already: give another path, or --force to replace it\."):
+    with pytest.raises(
+        RecorderError, match=r"is there already: give another path, or --force to replace it\."
+    ):
         back_up(database_url(path), copy, quiet)
     assert copy.read_bytes() == b"mine"
     back_up(database_url(path), copy, quiet, force=True)

@@ -70,13 +70,22 @@ class Recorder:
 async def read(url: URL) -> list[tuple[Exchange, list[Event]]]:
     """All exchanges, in order of their start, as every reader has them."""
     async with await LogReader.open(url) as log:
-        found = [exchange for row in await list_sessions(log) for exchange in await log.exchanges(row.session_id)]
+        found = [
+            exchange
+            for row in await list_sessions(log)
+            for exchange in await log.exchanges(row.session_id)
+        ]
         found.sort(key=lambda exchange: exchange.started_ns)
-        return [(each, [event async for event in log.events(each.session_id, each.exchange_id)]) for each in found]
+        return [
+            (each, [event async for event in log.events(each.session_id, each.exchange_id)])
+            for each in found
+        ]
 
 
 def body_of(events: Iterable[Event]) -> bytes:
-    return b"".join(event.raw for event in events if event.kind == "request" and event.type == "body")
+    return b"".join(
+        event.raw for event in events if event.kind == "request" and event.type == "body"
+    )
 
 
 async def assert_as_sent(url: URL, sent: Sequence[bytes]) -> None:
@@ -98,7 +107,18 @@ def request(exchange: Exchange, *parts: bytes) -> list[Event]:
     """The events of a request, chained."""
     chained, made = row_root(exchange), []
     for pos, raw in enumerate((b"{}", *parts)):
-        fields: tuple[Any, ...] = (pos, "request", 0, "body" if pos else None, None, None, None, raw, None, None)
+        fields: tuple[Any, ...] = (
+            pos,
+            "request",
+            0,
+            "body" if pos else None,
+            None,
+            None,
+            None,
+            raw,
+            None,
+            None,
+        )
         chained = link(chained, *fields)
         made.append(Event(*(exchange.session_id, exchange.exchange_id, *fields, chained)))
     return made
@@ -133,7 +153,9 @@ def history(count: int) -> list[bytes]:
     [*((api, "sqlite") for api in AGENTS), ("openai-responses", "postgresql")],
     indirect=["database"],
 )
-async def test_a_history_that_is_sent_again_and_again_is_stored_once(either: Store, tmp_path: Path, api: str) -> None:
+async def test_a_history_that_is_sent_again_and_again_is_stored_once(
+    either: Store, tmp_path: Path, api: str
+) -> None:
     sent, recorder = bodies(api), Recorder(either, tmp_path / "journal")
     for body in sent:
         recorder.record(body, AGENTS[api][0])
@@ -157,10 +179,14 @@ def grown(path: Path, sent: Sequence[bytes]) -> int:
 
 @pytest.mark.long
 def test_so_is_its_room_on_the_disk(tmp_path: Path) -> None:
-    """Beside the bodies, there are the responses and what all comes to: that is there without a history too."""
+    """Beside the bodies, there are the responses and what all comes to: that is there without a
+    history too.
+    """
     sent = history(50)
     last_only = [body if body is sent[-1] else b"{}" for body in sent]
-    assert grown(tmp_path / "all.db", sent) - grown(tmp_path / "last.db", last_only) < 2 * len(sent[-1])
+    assert grown(tmp_path / "all.db", sent) - grown(tmp_path / "last.db", last_only) < 2 * len(
+        sent[-1]
+    )
 
 
 async def test_a_body_in_several_parts_is_shared_part_by_part(store: Store, tmp_path: Path) -> None:
@@ -242,7 +268,9 @@ async def assert_told(url: URL, told: Sequence[Sequence[Event]]) -> None:
 
 
 async def test_nobody_refers_to_a_row_that_stood_there_in_another_form(either: Store) -> None:
-    """What is told for the second time is a recipe where it stands, and would be whole if it were told as it comes."""
+    """What is told for the second time is a recipe where it stands, and would be whole if it were
+    told as it comes.
+    """
     exchanges, sent = begin(either, 1, 2, 3, 4), history(4)
     told = [request(exchange, body) for exchange, body in zip(exchanges, sent, strict=True)]
     append(either, told[0])
@@ -276,13 +304,17 @@ async def test_other_content_is_still_refused(either: Store) -> None:
     await assert_told(either.url, told)
 
 
-async def test_an_exchange_that_is_refused_takes_no_body_of_others_with_it(store: Store, tmp_path: Path) -> None:
+async def test_an_exchange_that_is_refused_takes_no_body_of_others_with_it(
+    store: Store, tmp_path: Path
+) -> None:
     sent, recorder = history(6), Recorder(store, tmp_path / "journal")
     recorder.record(sent[0])
     told = [recorder.tell(body) for body in sent[1:]]
     [(session_id,)] = ask(store, "SELECT session_id FROM sessions")
     with store.transaction():
-        store.add_exchange(make_exchange(make_session(1, session_id=session_id), exchange_id=told[1].id))
+        store.add_exchange(
+            make_exchange(make_session(1, session_id=session_id), exchange_id=told[1].id)
+        )
     recorder.ingester.step()
     found = await read(store.url)
     by_id = {exchange.exchange_id: body_of(events) for exchange, events in found}
@@ -291,7 +323,9 @@ async def test_an_exchange_that_is_refused_takes_no_body_of_others_with_it(store
     assert "shared" in types(store)
 
 
-async def test_a_journal_that_is_told_again_after_a_crash_is_skipped(store: Store, tmp_path: Path) -> None:
+async def test_a_journal_that_is_told_again_after_a_crash_is_skipped(
+    store: Store, tmp_path: Path
+) -> None:
     sent, root = history(6), tmp_path / "journal"
     recorder = Recorder(store, root)
     for body in sent[:3]:
@@ -382,10 +416,14 @@ def test_its_exchange_is_put_aside_by_a_rebuild_and_the_others_are_not(
 
 
 def test_every_bit_that_flips_is_found(damaged: tuple[Path, sqlite3.Connection]) -> None:
-    """But for those that change nothing of what is inflated: padding, or another distance to the same bytes."""
+    """But for those that change nothing of what is inflated: padding, or another distance to the
+    same bytes.
+    """
     _, connection = damaged
     rows = connection.execute(ROWS).fetchall()
-    exchanges = [Exchange(*row) for row in connection.execute("SELECT * FROM exchanges ORDER BY exchange_id")]
+    exchanges = [
+        Exchange(*row) for row in connection.execute("SELECT * FROM exchanges ORDER BY exchange_id")
+    ]
     sound = read_from(rows)
     assert not any(findings(each, sound[each.exchange_id]) for each in exchanges)
     for number in [number for number, row in enumerate(rows) if row[KIND] == "request" and row[2]]:
@@ -400,7 +438,10 @@ def test_every_bit_that_flips_is_found(damaged: tuple[Path, sqlite3.Connection])
                 assert zlib.decompress(flipped) == zlib.decompress(whole), (number, at)
                 missed += 1
             else:
-                assert any(findings(each, told[each.exchange_id]) for each in exchanges), (number, at)
+                assert any(findings(each, told[each.exchange_id]) for each in exchanges), (
+                    number,
+                    at,
+                )
         assert missed <= len(range(0, len(whole), max(1, len(whole) // 150))) // 20
 
 

@@ -1,4 +1,6 @@
-"""The view `cache_misses`: what each request is compared with, in whatever order exchanges are projected."""
+"""The view `cache_misses`: what each request is compared with, in whatever order exchanges are
+projected.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ from tests.support.empty_log import empty
 from tests.support.superuser import asked
 
 RULES = "You are an agent. " * 400
-TOOLS = [{"type": "function", "name": f"tool_{n}", "description": f"Does {n}. " * 40} for n in range(6)]
+TOOLS = [
+    {"type": "function", "name": f"tool_{n}", "description": f"Does {n}. " * 40} for n in range(6)
+]
 COLUMNS = "cache_class, path, could_tokens, cached_tokens, missed_tokens, is_estimate, since_use_ns"
 
 
@@ -33,7 +37,12 @@ def user(text: str) -> dict[str, Any]:
 
 
 def turn(
-    session: Conversation, items: list[Any], at_s: float, input: int, cached: int | None, **fields: Any
+    session: Conversation,
+    items: list[Any],
+    at_s: float,
+    input: int,
+    cached: int | None,
+    **fields: Any,
 ) -> Exchange:
     """One request with so many input tokens, of which the provider had some in its cache."""
     usage: dict[str, Any] = {"input_tokens": input, "output_tokens": 10, "total_tokens": input + 10}
@@ -49,7 +58,9 @@ def rows(url: URL) -> list[tuple[Any, ...]]:
 
 
 def agent(session: Conversation) -> list[Exchange]:
-    """A question and its continuation; with other rules, as before, after a pause, without its beginning."""
+    """A question and its continuation; with other rules, as before, after a pause, without its
+    beginning.
+    """
     items = [user(f"Question {n}: " + "why? " * 200) for n in range(8)]
     return [
         turn(session, items[:1], 0, 3000, 0),
@@ -89,29 +100,45 @@ def test_the_order_of_projection_changes_nothing(database: URL, order: tuple[int
 def test_what_is_projected_together_is_compared_as_alone(
     database: URL, together: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    keys = [(each.session_id, each.exchange_id) for each in agent(Conversations(database).session("run"))]
+    keys = [
+        (each.session_id, each.exchange_id)
+        for each in agent(Conversations(database).session("run"))
+    ]
     wanted = asked(database, "SELECT * FROM p_prompts_v1 ORDER BY exchange_id")
     asked(database, "DELETE FROM p_prompts_v1")
     monkeypatch.setattr(links, "NEAR", 1)  # so that a row before them all is asked for alone
     monkeypatch.setattr(links, "_NEAR", Statement(f"{links._EARLIER_ROWS} LIMIT 1"))
     with Store(database) as store, store.transaction():
-        store.projector.project_all([key for number, key in enumerate(keys) if number not in together])
+        store.projector.project_all(
+            [key for number, key in enumerate(keys) if number not in together]
+        )
         store.projector.project_all([keys[number] for number in together])
     assert asked(database, "SELECT * FROM p_prompts_v1 ORDER BY exchange_id") == wanted
 
 
 def test_a_stored_request_between_new_ones_is_compared_with(database: URL) -> None:
-    """The first one got its response after the second had begun: it has no part in what that is compared with."""
+    """The first one got its response after the second had begun: it has no part in what that is
+    compared with.
+    """
     session = Conversations(database).session("run")
     body = {"model": "gpt-5", "instructions": RULES, "input": [user("why? " * 200)]}
-    frames = response(*message("Yes."), usage={"input_tokens": 3000, "output_tokens": 1, "total_tokens": 3001})
+    frames = response(
+        *message("Yes."), usage={"input_tokens": 3000, "output_tokens": 1, "total_tokens": 3001}
+    )
     exchanges = [session.exchange(frames, body=body, at_s=at_s) for at_s in (0, 0.01, 5)]
     wanted = asked(database, "SELECT * FROM p_prompts_v1 ORDER BY exchange_id")
     keys = [(each.session_id, each.exchange_id) for each in exchanges]
     with Store(database) as store, store.transaction():
         store.projector.project_all([keys[0], keys[2]])
     assert asked(database, "SELECT * FROM p_prompts_v1 ORDER BY exchange_id") == wanted
-    assert str(asked(database, "SELECT max(CAST(previous_exchange_id AS text)) FROM p_prompts_v1")[0][0]) == keys[1][1]
+    assert (
+        str(
+            asked(database, "SELECT max(CAST(previous_exchange_id AS text)) FROM p_prompts_v1")[0][
+                0
+            ]
+        )
+        == keys[1][1]
+    )
 
 
 def test_stored_requests_before_the_first_of_several_new_ones_are_compared_with(

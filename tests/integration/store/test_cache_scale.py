@@ -12,7 +12,8 @@ from tests.support.conversations import Conversations, message, response
 from tests.support.server import peak
 
 TURNS = 200
-MARGIN_S, MARGIN_KB = 20, 200_000  # it takes 1.4 s and 72 MB; the time is ten times that, for a busy machine
+# it takes 1.4 s and 72 MB; the time is ten times that, for a busy machine
+MARGIN_S, MARGIN_KB = 20, 200_000
 
 
 @pytest.mark.slow
@@ -20,12 +21,27 @@ MARGIN_S, MARGIN_KB = 20, 200_000  # it takes 1.4 s and 72 MB; the time is ten t
 def test_a_long_session_takes_little_time_and_memory(tmp_path: Path) -> None:
     words = random.Random(1)
     session = Conversations(tmp_path / "log.db").session("run")
-    items = [{"role": "user", "content": " ".join(str(words.random()) for _ in range(260))} for _ in range(TURNS)]
+    items = [
+        {"role": "user", "content": " ".join(str(words.random()) for _ in range(260))}
+        for _ in range(TURNS)
+    ]
     for number in range(TURNS):
-        usage = {"input_tokens": 250_000, "output_tokens": 9, "input_tokens_details": {"cached_tokens": 0}}
+        usage = {
+            "input_tokens": 250_000,
+            "output_tokens": 9,
+            "input_tokens_details": {"cached_tokens": 0},
+        }
         said = [*items, {"role": "user", "content": f"And {number}?"}]
-        body = {"model": "gpt-5", "instructions": f"Turn {number}. " + "Rules. " * 500, "input": said}
-        session.exchange(response(*message("Yes."), id=f"resp_{number}", usage=usage), body=body, at_s=10 * number)
+        body = {
+            "model": "gpt-5",
+            "instructions": f"Turn {number}. " + "Rules. " * 500,
+            "input": said,
+        }
+        session.exchange(
+            response(*message("Yes."), id=f"resp_{number}", usage=usage),
+            body=body,
+            at_s=10 * number,
+        )
     began = time.monotonic()
     ran, peak_kb = peak("show", "run", "--cache", "--db", tmp_path / "log.db")
     assert time.monotonic() - began < MARGIN_S

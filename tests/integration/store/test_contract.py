@@ -1,7 +1,8 @@
 """The contract of a store: one log in a file and the same on a server are one log to whoever asks.
 
-Each statement that reads, projects, rebuilds, verifies or purges runs here on both engines, over a log with all that a
-statement may meet. What each writes is in `test_writer.py`. The rules of projections and views are tested in a file.
+Each statement that reads, projects, rebuilds, verifies or purges runs here on both engines, over a
+log with all that a statement may meet. What each writes is in `test_writer.py`. The rules of
+projections and views are tested in a file.
 """
 
 from __future__ import annotations
@@ -54,11 +55,16 @@ class Engines(NamedTuple):
 
 
 def fill(url: URL) -> None:
-    """All that a question may show: rows put in by hand, and sessions that the projector made its rows of."""
+    """All that a question may show: rows put in by hand, and sessions that the projector made its
+    rows of.
+    """
     with written(url) as connection:
         a_conversation(connection)
         reindex(connection)
-        put(connection, *price_rows("gpt-5%", "openai", 5, input="1.25", cache_read="0.125", output="10"))
+        put(
+            connection,
+            *price_rows("gpt-5%", "openai", 5, input="1.25", cache_read="0.125", output="10"),
+        )
     made = Conversations(url)
     chain(made.session("linked", 100))
     conversation(made.session("conversing", 200), 4)
@@ -86,7 +92,9 @@ def rows(url: URL, table: str) -> list[Any]:
 
 
 def projected(url: URL) -> dict[str, list[Any]]:
-    """The rows of all projections but of the indexes of words, which each engine keeps in its own way."""
+    """The rows of all projections but of the indexes of words, which each engine keeps in its own
+    way.
+    """
     return {table: rows(url, table) for table in PROJECTED if table not in INDEX_NAMES}
 
 
@@ -101,7 +109,11 @@ def differences(both: Engines, of: Callable[[URL], dict[str, Any]]) -> dict[str,
 def test_both_keep_the_same_rows(engines: Engines) -> None:
     log = superuser.tables(engines.file)
     assert (
-        differences(engines, lambda url: {table: rows(url, table) for table in log if table not in INDEX_NAMES}) == {}
+        differences(
+            engines,
+            lambda url: {table: rows(url, table) for table in log if table not in INDEX_NAMES},
+        )
+        == {}
     )
 
 
@@ -135,7 +147,9 @@ def test_each_word_is_found_in_the_same_texts(engines: Engines) -> None:
 
 
 @pytest.fixture(params=Engines._fields)
-def log(engines: Engines, postgres_server: Server, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[URL]:
+def log(
+    engines: Engines, postgres_server: Server, tmp_path: Path, request: pytest.FixtureRequest
+) -> Iterator[URL]:
     """A copy of the log, without the session whose rows were put in by hand."""
     if request.param == "file":
         url = database_url(shutil.copy(engines.file.database or "", tmp_path / "log.db"))
@@ -149,7 +163,9 @@ def log(engines: Engines, postgres_server: Server, tmp_path: Path, request: pyte
 
 
 def session_named(url: URL, name: str) -> str:
-    [(session_id,)] = superuser.asked(url, "SELECT CAST(session_id AS text) FROM sessions WHERE name = ?", name)
+    [(session_id,)] = superuser.asked(
+        url, "SELECT CAST(session_id AS text) FROM sessions WHERE name = ?", name
+    )
     return str(session_id)
 
 
@@ -163,13 +179,25 @@ def test_a_rebuild_gives_the_same_rows(log: URL) -> None:
 
 
 @pytest.mark.parametrize("together", [True, False])
-def test_projected_from_the_last_to_the_first_the_rows_are_the_same(log: URL, together: bool) -> None:
+def test_projected_from_the_last_to_the_first_the_rows_are_the_same(
+    log: URL, together: bool
+) -> None:
     with Store(log) as store:
-        purge(store, session_named(log, "conversing"), "its first prompt is known to the provider alone", START_NS)
+        purge(
+            store,
+            session_named(log, "conversing"),
+            "its first prompt is known to the provider alone",
+            START_NS,
+        )
     before = projected(log)
     forget_projections(log)
-    ended = "SELECT session_id, exchange_id FROM events WHERE kind = 'end' ORDER BY exchange_id DESC"
-    keys = [(str(session_id), str(exchange_id)) for session_id, exchange_id in superuser.asked(log, ended)]
+    ended = (
+        "SELECT session_id, exchange_id FROM events WHERE kind = 'end' ORDER BY exchange_id DESC"
+    )
+    keys = [
+        (str(session_id), str(exchange_id))
+        for session_id, exchange_id in superuser.asked(log, ended)
+    ]
     with Store(log) as store, store.transaction():
         for some in [keys] if together else [[key] for key in keys]:
             store.projector.project_all(some)
@@ -178,7 +206,11 @@ def test_projected_from_the_last_to_the_first_the_rows_are_the_same(log: URL, to
 
 
 def test_a_row_that_no_fold_makes_is_found(log: URL) -> None:
-    changes = {"p_requests_v1": "depth = 9", "p_prompts_v1": "path = 'x'", "p_parameters_v1": "temperature = 0.25"}
+    changes = {
+        "p_requests_v1": "depth = 9",
+        "p_prompts_v1": "path = 'x'",
+        "p_parameters_v1": "temperature = 0.25",
+    }
     assert b"p_" not in run(log, "verify").out
     for table, change in changes.items():
         superuser.asked(log, f"UPDATE {table} SET {change}")
@@ -195,7 +227,9 @@ def test_a_purged_session_leaves_a_tombstone_and_all_others(log: URL) -> None:
     after = superuser.dumped(log)
     of_it = {name for name, rows in after.items() if [row for row in rows if gone in row]}
     assert of_it == {"tombstones"}
-    changed = {name: rows for name, rows in before.items() if name not in (*INDEX_NAMES, "tombstones")}
+    changed = {
+        name: rows for name, rows in before.items() if name not in (*INDEX_NAMES, "tombstones")
+    }
     others = {name: [row for row in rows if gone not in row] for name, rows in changed.items()}
     assert {name: after[name] for name in others} == others
     superuser.check_search(log)

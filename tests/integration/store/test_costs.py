@@ -1,4 +1,6 @@
-"""The view `costs`: to the last decimal what genai-prices computes, and what a change of prices leaves as it was."""
+"""The view `costs`: to the last decimal what genai-prices computes, and what a change of prices
+leaves as it was.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,8 @@ COSTS = "SELECT exchange_id, cost_picousd, no_price, price_model, price_tier FRO
 
 # A report without input tokens: to genai-prices they are 0, here they are unknown.
 WITHOUT_INPUT = (
-    "gemini/openinference__openinference-instrumentation-google-genai.test_instrumentation.test_generate_content_.0.sse"
+    "gemini/openinference__openinference-instrumentation-google-genai.test_instrume"
+    "ntation.test_generate_content_.0.sse"
 )
 
 
@@ -47,7 +50,9 @@ def database(tmp_path: Path) -> URL:
     return database_url(empty(tmp_path / "log.db"))
 
 
-def used(connection: Any, number: int, model: str, usage: dict[str, Any], tier: str = "", **fields: Any) -> str:
+def used(
+    connection: Any, number: int, model: str, usage: dict[str, Any], tier: str = "", **fields: Any
+) -> str:
     """An exchange of a model, with the tokens it used. Return its id."""
     exchange = an_exchange(connection, number, **{"started_ns": AT_NS, **fields})
     put(connection, row(ExchangeRow, exchange, request_model=model, status="completed"))
@@ -84,7 +89,11 @@ def test_all_usage_of_the_corpus_costs_what_genai_prices_computes(tmp_path: Path
             models.add((name, model))
         put(connection, *package_prices([], models, {}).rows)
     found = costs(path)
-    different = {file: (theirs, found[id]) for id, (file, theirs) in expected.items() if not equal(theirs, found[id])}
+    different = {
+        file: (theirs, found[id])
+        for id, (file, theirs) in expected.items()
+        if not equal(theirs, found[id])
+    }
     assert {file: (theirs, ours[1]) for file, (theirs, ours) in different.items()} == {
         WITHOUT_INPUT: (Decimal("0.000225"), "usage"),
     }
@@ -106,7 +115,11 @@ def calculated(provider: Any, model: str, usage: Any) -> Decimal | str:
 
 def equal(theirs: Decimal | str, ours: tuple[Any, ...]) -> bool:
     cost, reason = ours[:2]
-    return reason == theirs if isinstance(theirs, str) else cost is not None and Decimal(cost).scaleb(-12) == theirs
+    return (
+        reason == theirs
+        if isinstance(theirs, str)
+        else cost is not None and Decimal(cost).scaleb(-12) == theirs
+    )
 
 
 def prices_toml(database: Path | URL, at_ns: int, **usd: str) -> None:
@@ -116,7 +129,12 @@ def prices_toml(database: Path | URL, at_ns: int, **usd: str) -> None:
         update(store, own, [], at_ns)
 
 
-TOKENS = {"input_tokens": 1000, "cache_read_input_tokens": 400, "output_tokens": 100, "reasoning_output_tokens": 60}
+TOKENS = {
+    "input_tokens": 1000,
+    "cache_read_input_tokens": 400,
+    "output_tokens": 100,
+    "reasoning_output_tokens": 60,
+}
 
 
 @pytest.mark.long
@@ -126,7 +144,11 @@ def test_a_price_that_changes_changes_nothing_before_it(database: URL) -> None:
         after = used(connection, 2, "m-1", TOKENS, started_ns=AT_NS + 10)
     prices_toml(database, AT_NS, input="2", cache_read="0.5", output="10")
     first = costs(database)
-    assert first[before][:3] == first[after][:3] == (600 * 2_000_000 + 400 * 500_000 + 100 * 10_000_000, None, "m-%")
+    assert (
+        first[before][:3]
+        == first[after][:3]
+        == (600 * 2_000_000 + 400 * 500_000 + 100 * 10_000_000, None, "m-%")
+    )
     prices_toml(database, AT_NS + 5, input="4", cache_read="1", output="20")
     assert costs(database)[before] == first[before]
     assert costs(database)[after][0] == 2 * first[before][0]
@@ -155,11 +177,22 @@ def change(rows: list[PriceRow], **to: Any) -> list[PriceRow]:
 
 
 def test_tiers_sizes_and_hours_have_their_own_prices(database: URL) -> None:
-    standard, flex = price_rows("m-%", input="1", output="1"), price_rows("m-%", input="3", output="3")
-    large, night = price_rows("m-%", input="5", output="5"), price_rows("n-%", input="7", output="7")
+    standard, flex = (
+        price_rows("m-%", input="1", output="1"),
+        price_rows("m-%", input="3", output="3"),
+    )
+    large, night = (
+        price_rows("m-%", input="5", output="5"),
+        price_rows("n-%", input="7", output="7"),
+    )
     second = AT_NS // 10**9 % 86_400
     with written(database) as connection:
-        put(connection, *standard, *change(flex, service_tier="flex"), *change(large, above_input_tokens=1000))
+        put(
+            connection,
+            *standard,
+            *change(flex, service_tier="flex"),
+            *change(large, above_input_tokens=1000),
+        )
         put(connection, *change(night, daily_from_s=second, daily_to_s=second + 1))
         small = {"input_tokens": 1000, "output_tokens": 0}
         expected = {
@@ -175,7 +208,12 @@ def test_tiers_sizes_and_hours_have_their_own_prices(database: URL) -> None:
 
 def test_sums_of_costs_are_exact_decimals(shared_database: URL) -> None:
     database = shared_database
-    reports = ("0.123456789012345678901234567891", "0.123456789012345678901234567891", "999999999", "1")
+    reports = (
+        "0.123456789012345678901234567891",
+        "0.123456789012345678901234567891",
+        "999999999",
+        "1",
+    )
     with written(database) as connection:
         put(connection, *price_rows("m-%", input="0.000001", output="25000"))
         for number, reported in enumerate(reports, 1):
@@ -208,7 +246,11 @@ def test_a_price_begins_and_ends_at_its_nanosecond(database: URL) -> None:
     old, new = price_rows("m-%", input="1", output="1"), price_rows("m-%", input="3", output="3")
     one = {"input_tokens": 1, "output_tokens": 0}
     with written(database) as connection:
-        put(connection, *change(old, valid_to_ns=AT_NS), *change(new, valid_from_ns=AT_NS, valid_to_ns=AT_NS + 5))
+        put(
+            connection,
+            *change(old, valid_to_ns=AT_NS),
+            *change(new, valid_from_ns=AT_NS, valid_to_ns=AT_NS + 5),
+        )
         expected = {
             used(connection, 1, "m-1", one, started_ns=AT_NS - 1): (1_000_000, None),
             used(connection, 2, "m-1", one, started_ns=AT_NS): (3_000_000, None),
@@ -240,31 +282,48 @@ MESSAGE_COSTS = 1000 * 1_000_000 + 100 * 5_000_000
             MESSAGE_COSTS + 50 * 1_000_000 + 4000 * 100_000 + 8 * 5_000_000,
             (5050, 108),
         ),
-        ({"iterations": [MESSAGE, ADVISOR]}, MESSAGE_COSTS + 2000 * 3_000_000 + 10 * 20_000_000, (3000, 110)),
+        (
+            {"iterations": [MESSAGE, ADVISOR]},
+            MESSAGE_COSTS + 2000 * 3_000_000 + 10 * 20_000_000,
+            (3000, 110),
+        ),
         ({"iterations": [MESSAGE, {**ADVISOR, "model": "unheard of"}]}, "model", (3000, 110)),
         ({"iterations": [MESSAGE, {**ADVISOR, "output_tokens": "many"}]}, "usage", (3000, None)),
-        ({"iterations": [MESSAGE, {**ADVISOR, "input_tokens": 10**8}]}, "counts", (10**8 + 1000, 110)),
+        (
+            {"iterations": [MESSAGE, {**ADVISOR, "input_tokens": 10**8}]},
+            "counts",
+            (10**8 + 1000, 110),
+        ),
         ({"iterations": [COMPACTION] * 1001}, "counts", (None, None)),
         ({"inference_geo": "us"}, MESSAGE_COSTS * 11 // 10, (1000, 100)),
         ({"inference_geo": "global"}, MESSAGE_COSTS, (1000, 100)),
     ],
 )
 def test_what_a_response_takes_beside_its_message_costs_too(
-    database: URL, usage: dict[str, Any], costs_picousd: int | str, billed: tuple[int | None, int | None]
+    database: URL,
+    usage: dict[str, Any],
+    costs_picousd: int | str,
+    billed: tuple[int | None, int | None],
 ) -> None:
     report = {"input_tokens": 1000, "output_tokens": 100, **usage}
     message = {"type": "message", "id": "msg_1", "model": "m-1", "content": [], "usage": report}
     with written(database) as connection:
         put(connection, *price_rows("m-%", "anthropic", input="1", cache_read="0.1", output="5"))
         put(connection, *price_rows("n-%", "anthropic", 1, input="3", output="20"))
-        exchange = an_exchange(connection, 1, started_ns=AT_NS, provider="anthropic", api="anthropic")
+        exchange = an_exchange(
+            connection, 1, started_ns=AT_NS, provider="anthropic", api="anthropic"
+        )
         body = json.dumps(message).encode()
-        rows = folded(*captured(body, "anthropic", content_type="application/json", exchange=exchange))
+        rows = folded(
+            *captured(body, "anthropic", content_type="application/json", exchange=exchange)
+        )
         put(connection, *rows["exchanges"], *rows["usage"], *rows["iterations"])
     [(cost, reason, *_)] = costs(database).values()
     assert (reason or cost) == costs_picousd
     assert asked(database, "SELECT input_tokens FROM usage") == [(1000,)], "the size of the context"
-    assert asked(database, "SELECT billed_input_tokens, billed_output_tokens FROM usage") == [billed]
+    assert asked(database, "SELECT billed_input_tokens, billed_output_tokens FROM usage") == [
+        billed
+    ]
 
 
 def test_a_transcription_costs_what_its_own_model_takes_for_sound(database: URL) -> None:
@@ -285,7 +344,13 @@ def test_a_transcription_costs_what_its_own_model_takes_for_sound(database: URL)
 def test_an_interaction_costs_its_thoughts_and_what_tools_read(database: URL) -> None:
     usage = {"total_input_tokens": 1000, "total_cached_tokens": 400, "total_tool_use_tokens": 50}
     usage |= {"total_output_tokens": 100, "total_thought_tokens": 60}
-    document = {"id": "v1_a", "object": "interaction", "status": "completed", "model": "m-1", "usage": usage}
+    document = {
+        "id": "v1_a",
+        "object": "interaction",
+        "status": "completed",
+        "model": "m-1",
+        "usage": usage,
+    }
     completed = {"event_type": "interaction.completed", "interaction": document}
     with written(database) as connection:
         put(connection, *price_rows("m-%", "google", input="1", cache_read="0.1", output="5"))

@@ -24,7 +24,9 @@ from tests.support.rows import a_conversation, reindex, written
 from tests.support.server import run
 
 LIES = "SELECT session_id, 0 AS exchanges FROM sessions"
-DROPS_ROWS = "BEFORE INSERT ON stored_events WHEN NEW.kind = 'frame' BEGIN SELECT RAISE(IGNORE); END"
+DROPS_ROWS = (
+    "BEFORE INSERT ON stored_events WHEN NEW.kind = 'frame' BEGIN SELECT RAISE(IGNORE); END"
+)
 
 IN_FILE = {
     "DROP TRIGGER stored_events_no_update": "the trigger stored_events_no_update is missing",
@@ -64,7 +66,9 @@ ON_SERVER = {
     "DROP VIEW usage_by_model": "the view usage_by_model is missing",
     "ALTER TABLE dead_letters ALTER COLUMN reason TYPE varchar(9)": "the column dead_letters.reason was changed",
 }
-OF_THE_USER = "CREATE VIEW mine AS SELECT * FROM messages; CREATE TABLE kept AS SELECT * FROM usage; ANALYZE"
+OF_THE_USER = (
+    "CREATE VIEW mine AS SELECT * FROM messages; CREATE TABLE kept AS SELECT * FROM usage; ANALYZE"
+)
 
 
 def talk(database: URL) -> None:
@@ -104,7 +108,9 @@ def test_each_change_of_a_file_is_named(sqlite_database: URL, script: str) -> No
     change(sqlite_database, script)
     found = [str(each) for each in schema_differences(sqlite_database)]
     assert IN_FILE[script] in found
-    assert all(each.startswith("the table p_search_v1") for each in found if each != IN_FILE[script])
+    assert all(
+        each.startswith("the table p_search_v1") for each in found if each != IN_FILE[script]
+    )
 
 
 @pytest.mark.long
@@ -124,7 +130,10 @@ def test_verify_and_doctor_say_it(database: URL) -> None:
     change(database, "DROP VIEW usage_by_model")
     ran = run(database, "verify")
     assert ran.code == 4
-    assert "bad     the view usage_by_model is missing: the schema is not as recorder made it" in ran.out.decode()
+    assert (
+        "bad     the view usage_by_model is missing: the schema is not as recorder made it"
+        in ran.out.decode()
+    )
     ran = run(database, "doctor")
     assert "the view usage_by_model is missing" in ran.out.decode()
 
@@ -144,9 +153,13 @@ async def test_a_recorder_says_that_a_guard_is_missing_and_records(
     )
 
 
-async def test_nothing_is_recorded_where_a_trigger_may_drop_it(sqlite_database: URL, tmp_path: Path) -> None:
+async def test_nothing_is_recorded_where_a_trigger_may_drop_it(
+    sqlite_database: URL, tmp_path: Path
+) -> None:
     change(sqlite_database, f"CREATE TRIGGER more {DROPS_ROWS}")
-    with pytest.raises(StoreError, match=r"^Nothing is recorded into .*: the trigger more was added\."):
+    with pytest.raises(
+        StoreError, match=r"^Nothing is recorded into .*: the trigger more was added\."
+    ):
         async with recording(sqlite_database):
             pass
     assert not any((tmp_path / "log.db.journal").glob("*")), "no journal that nobody would ingest"
@@ -167,13 +180,18 @@ OTHER_WORDS = {
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("damage", [EMPTIED, LACKS_A_ROW, OTHER_WORDS], ids=["emptied", "a row", "words"])
-def test_a_full_text_index_without_its_words_is_found(database: URL, damage: dict[str, str]) -> None:
+@pytest.mark.parametrize(
+    "damage", [EMPTIED, LACKS_A_ROW, OTHER_WORDS], ids=["emptied", "a row", "words"]
+)
+def test_a_full_text_index_without_its_words_is_found(
+    database: URL, damage: dict[str, str]
+) -> None:
     talk(database)
     assert "full-text" not in run(database, "verify").out.decode()
     change(database, damage[superuser.engine(database)])
     ran = run(database, "verify")
     assert ran.code == 4
     own = "the full-text index p_search_v1 does not have the words of p_items_v1"
-    of_sqlite = 'fts5: corruption found reading blob .* from table "p_search_v1"'  # since 3.44, of damaged blocks
+    # since 3.44, of damaged blocks
+    of_sqlite = 'fts5: corruption found reading blob .* from table "p_search_v1"'
     assert re.search(f"bad     ({own}|{of_sqlite})", ran.out.decode())

@@ -1,4 +1,6 @@
-"""`recorder.store.engine`: the one table of what depends on the engine, and what each says of its errors."""
+"""`recorder.store.engine`: the one table of what depends on the engine, and what each says of its
+errors.
+"""
 
 from __future__ import annotations
 
@@ -26,8 +28,24 @@ import recorder.store.sqlite.schema
 import recorder.store.sqlite.upkeep
 import recorder.store.sqlite.verify
 import recorder.store.sqlite.writer
-from recorder.errors import NotFoundError, StoreBusyError, StoreConflictError, StoreError, UsageError
-from recorder.store.engine import Address, Part, Querying, Reading, Schema, Writing, address_of, part, writing_of
+from recorder.errors import (
+    NotFoundError,
+    StoreBusyError,
+    StoreConflictError,
+    StoreError,
+    UsageError,
+)
+from recorder.store.engine import (
+    Address,
+    Part,
+    Querying,
+    Reading,
+    Schema,
+    Writing,
+    address_of,
+    part,
+    writing_of,
+)
 from recorder.store.location import database_url, is_same_database
 from recorder.store.maintain.upkeep import Upkeep, Verifying
 from recorder.store.sql import Statement
@@ -84,7 +102,12 @@ def refusal(store: Store, sql: str) -> StoreError:
 
 
 WRONG = [
-    *("SELEC 1", "SELECT 1 FROM nowhere", "SELECT nothing FROM events", "INSERT INTO sessions (nothing) VALUES (1)"),
+    *(
+        "SELEC 1",
+        "SELECT 1 FROM nowhere",
+        "SELECT nothing FROM events",
+        "INSERT INTO sessions (nothing) VALUES (1)",
+    ),
     *("SELECT nothing(1)", "INSERT INTO sessions (session_id, created_ns) VALUES (NULL, NULL)"),
 ]
 
@@ -95,19 +118,49 @@ def test_a_wrong_statement_is_final_on_every_engine(store: Store) -> None:
 
 def raised(store: Store, code: str) -> StoreError:
     """The error of a statement that a server refused with that SQLSTATE."""
-    return refusal(store, f"DO $$ BEGIN RAISE EXCEPTION USING ERRCODE = '{code}', MESSAGE = 'no'; END $$")
+    return refusal(
+        store, f"DO $$ BEGIN RAISE EXCEPTION USING ERRCODE = '{code}', MESSAGE = 'no'; END $$"
+    )
 
 
 PASSING = [
-    *("08006", "28000", "3D000", "40001", "40P01", "53100", "53200", "53300", "55006", "55P03", "57014", "57P01"),
+    *(
+        "08006",
+        "28000",
+        "3D000",
+        "40001",
+        "40P01",
+        "53100",
+        "53200",
+        "53300",
+        "55006",
+        "55P03",
+        "57014",
+        "57P01",
+    ),
     *("57P02", "57P03", "58030", "XX001", "25006", "25P03", "25P04", "42501"),
 ]
-FINAL = ["0A000", "21000", "23502", "23514", "26000", "25P02", "42601", "42703", "42P01", "42883", "54000", "P0001"]
+FINAL = [
+    "0A000",
+    "21000",
+    "23502",
+    "23514",
+    "26000",
+    "25P02",
+    "42601",
+    "42703",
+    "42P01",
+    "42883",
+    "54000",
+    "P0001",
+]
 
 
 def test_a_server_says_by_its_code_whether_to_try_again(postgres_database: URL) -> None:
     with Store(postgres_database) as store:
-        assert [code for code in (*PASSING, *FINAL) if is_final(store.url, raised(store, code))] == FINAL
+        assert [
+            code for code in (*PASSING, *FINAL) if is_final(store.url, raised(store, code))
+        ] == FINAL
 
 
 def test_a_connection_that_ends_is_worth_another_try(postgres_database: URL) -> None:
@@ -117,11 +170,22 @@ def test_a_connection_that_ends_is_worth_another_try(postgres_database: URL) -> 
         assert not is_final(store.url, error)
 
 
-def test_an_error_without_a_code_is_worth_another_try_unless_the_driver_refused_what_it_was_given() -> None:
-    """A result that libpq makes when a connection breaks has no code, and psycopg no class of its own for it."""
+def test_an_error_without_a_code_is_worth_another_try_unless_the_driver_refused_what_it_was_given() -> (
+    None
+):
+    """A result that libpq makes when a connection breaks has no code, and psycopg no class of its
+    own for it.
+    """
     url = URL.create("postgresql")
-    broken = (psycopg.DatabaseError("no message from the libpq"), psycopg.InterfaceError("the cursor is closed"))
-    wrong = (psycopg.ProgrammingError("a placeholder"), psycopg.DataError("NUL"), psycopg.NotSupportedError("a type"))
+    broken = (
+        psycopg.DatabaseError("no message from the libpq"),
+        psycopg.InterfaceError("the cursor is closed"),
+    )
+    wrong = (
+        psycopg.ProgrammingError("a placeholder"),
+        psycopg.DataError("NUL"),
+        psycopg.NotSupportedError("a type"),
+    )
     for error in (*broken, *wrong):
         store_error = StoreError("failed")
         store_error.__cause__ = error
@@ -129,7 +193,9 @@ def test_an_error_without_a_code_is_worth_another_try_unless_the_driver_refused_
 
 
 def test_a_server_that_is_not_there_is_worth_another_try(tmp_path: Path) -> None:
-    url = database_url(URL.create("postgresql", "me", database="log", query={"host": str(tmp_path)}))
+    url = database_url(
+        URL.create("postgresql", "me", database="log", query={"host": str(tmp_path)})
+    )
     with pytest.raises(StoreBusyError, match="cannot be reached") as raised:
         Store(url)
     assert not is_final(url, raised.value)
@@ -159,7 +225,9 @@ def test_a_transaction_that_the_database_will_never_take_is_not_repeated(store: 
     retry(work)
 
 
-def test_a_transaction_that_fails_for_a_while_is_repeated_until_it_is_asked_to_stop(postgres_database: URL) -> None:
+def test_a_transaction_that_fails_for_a_while_is_repeated_until_it_is_asked_to_stop(
+    postgres_database: URL,
+) -> None:
     tries: list[int] = []
     with Store(postgres_database) as store:
         retry = Retry(store, pause=lambda _seconds: len(tries) == 3)
@@ -197,7 +265,10 @@ def test_no_two_processes_hold_a_lock_whose_file_goes_at_the_end(tmp_path: Path)
     def add() -> None:
         added = 0
         while added < 200:
-            with suppress(StoreBusyError), writing_of(url).task_lock(url, "count", 0, "another one counts"):
+            with (
+                suppress(StoreBusyError),
+                writing_of(url).task_lock(url, "count", 0, "another one counts"),
+            ):
                 count.write_text(str(int(count.read_text()) + 1))
                 added += 1
 

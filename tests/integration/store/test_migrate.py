@@ -1,4 +1,6 @@
-"""`recorder.store.maintain.migrate`: each schema becomes the newest, and what is not recorder's is left alone."""
+"""`recorder.store.maintain.migrate`: each schema becomes the newest, and what is not recorder's is
+left alone.
+"""
 
 from __future__ import annotations
 
@@ -46,8 +48,8 @@ def test_the_head_is_the_head_of_the_scripts() -> None:
 
 
 DECLARED = {"3": "cbbe8958ad8954dcd98189f0d40e61854984b4b56c5dcaa7489fb049bf7737f0"}
-"""The digest of the tables at each revision. One that changes is another revision: what a recorder wrote before has
-other columns, and is upgraded by the number only.
+"""The digest of the tables at each revision. One that changes is another revision: what a recorder
+wrote before has other columns, and is upgraded by the number only.
 """
 
 
@@ -71,7 +73,9 @@ def test_an_upgrade_of_the_newest_schema_changes_nothing(tmp_path: Path) -> None
     assert snapshot(tmp_path) == before
 
 
-def test_a_new_database_is_waited_for_however_long_another_process_takes_to_make_it(tmp_path: Path) -> None:
+def test_a_new_database_is_waited_for_however_long_another_process_takes_to_make_it(
+    tmp_path: Path,
+) -> None:
     url = database_url(tmp_path / "log.db")
     with ThreadPoolExecutor(1) as another:
         with schema_of(url).migration(url) as connection:
@@ -92,18 +96,26 @@ FOREIGN = {
 
 
 @pytest.mark.parametrize("script", FOREIGN.values(), ids=FOREIGN.keys())
-async def test_a_database_of_another_program_is_refused_and_untouched(tmp_path: Path, script: str) -> None:
+async def test_a_database_of_another_program_is_refused_and_untouched(
+    tmp_path: Path, script: str
+) -> None:
     path = run_sql(tmp_path / "notes.db", script)
     before = snapshot(tmp_path)
-    with pytest.raises(StoreError, match="belongs to another program, not to recorder; give another path"):
+    with pytest.raises(
+        StoreError, match="belongs to another program, not to recorder; give another path"
+    ):
         Store(path)
     with pytest.raises(StoreError, match="belongs to another program"):
         await LogReader.open(path)
     assert snapshot(tmp_path) == before
 
 
-@pytest.mark.parametrize("content", [b"x", b"words\n" * 1000, b"SQLite format 3\0", bytes(8192)], ids=len)
-async def test_a_file_that_is_no_database_is_refused_and_untouched(tmp_path: Path, content: bytes) -> None:
+@pytest.mark.parametrize(
+    "content", [b"x", b"words\n" * 1000, b"SQLite format 3\0", bytes(8192)], ids=len
+)
+async def test_a_file_that_is_no_database_is_refused_and_untouched(
+    tmp_path: Path, content: bytes
+) -> None:
     (tmp_path / "file.db").write_bytes(content)
     with pytest.raises(StoreError) as refusal:
         Store(tmp_path / "file.db")
@@ -138,7 +150,9 @@ async def test_a_reader_refuses_an_older_schema_and_says_what_to_do(tmp_path: Pa
 
 def test_an_upgrade_that_fails_leaves_nothing(tmp_path: Path) -> None:
     def fail() -> None:
-        with schema_of(database_url(tmp_path / "log.db")).migration(database_url(tmp_path / "log.db")) as connection:
+        with schema_of(database_url(tmp_path / "log.db")).migration(
+            database_url(tmp_path / "log.db")
+        ) as connection:
             connection.exec_driver_sql("PRAGMA application_id = 7")
             connection.exec_driver_sql("CREATE TABLE sessions (x)")
             raise KeyboardInterrupt
@@ -219,7 +233,9 @@ async def test_a_log_of_an_earlier_schema_is_refused_and_untouched(tmp_path: Pat
 
 
 @pytest.mark.parametrize("revision", migrate.UNRELEASED)
-def test_a_log_on_a_server_gets_the_views_of_the_first_release(postgres_database: URL, revision: str) -> None:
+def test_a_log_on_a_server_gets_the_views_of_the_first_release(
+    postgres_database: URL, revision: str
+) -> None:
     asked(postgres_database, f"UPDATE recorder_version SET version_num = '{revision}'")
     asked(postgres_database, "DROP VIEW usage_by_model")
     asked(postgres_database, "ALTER TABLE p_exchanges_v1 DROP COLUMN owner CASCADE")

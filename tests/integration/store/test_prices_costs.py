@@ -13,7 +13,14 @@ import pytest
 from sqlalchemy import URL, TextClause, event
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from recorder.store.queries.costs import CostSum, ExchangeCost, costs_by_exchange, exchange_costs, session_costs, sum_of
+from recorder.store.queries.costs import (
+    CostSum,
+    ExchangeCost,
+    costs_by_exchange,
+    exchange_costs,
+    session_costs,
+    sum_of,
+)
 from recorder.store.queries.reader import LogReader
 from recorder.store.queries.session_list import list_sessions
 from recorder.store.queries.session_named import session_named
@@ -62,7 +69,9 @@ COSTS: dict[str, dict[str, Any]] = {
 
 def test_a_session_has_the_cost_of_its_exchanges(recorded: URL) -> None:
     rows = json.loads(run(recorded, "sessions", "--json").out)
-    assert {row["name"]: {name: row[name] for name in ("cost_usd", "cost_partial")} for row in rows} == COSTS
+    assert {
+        row["name"]: {name: row[name] for name in ("cost_usd", "cost_partial")} for row in rows
+    } == COSTS
 
 
 def test_a_snapshot_has_the_same_sum_as_the_list(recorded: URL) -> None:
@@ -89,7 +98,9 @@ def test_an_exchange_has_its_cost_by_kind_or_the_reason_why_not(recorded: URL) -
 
 
 def test_an_exchange_that_still_runs_has_no_cost_at_that_moment(recorded: URL) -> None:
-    [exchange] = json.loads(run(recorded, "show", "priced", "--at-event", "4", "--json").out)["exchanges"]
+    [exchange] = json.loads(run(recorded, "show", "priced", "--at-event", "4", "--json").out)[
+        "exchanges"
+    ]
     assert "cost" not in exchange
 
 
@@ -100,8 +111,17 @@ def test_a_person_sees_the_cost_in_three_digits(recorded: URL) -> None:
 
 
 async def test_the_costs_of_one_session_are_those_of_the_view(recorded: URL) -> None:
-    columns = ("cost_picousd", "input_picousd", "cache_read_picousd", "output_picousd", "reasoning_picousd")
-    view: Any = asked(recorded, f"SELECT exchange_id, {', '.join(columns)}, no_price FROM costs ORDER BY exchange_id")
+    columns = (
+        "cost_picousd",
+        "input_picousd",
+        "cache_read_picousd",
+        "output_picousd",
+        "reasoning_picousd",
+    )
+    view: Any = asked(
+        recorded,
+        f"SELECT exchange_id, {', '.join(columns)}, no_price FROM costs ORDER BY exchange_id",
+    )
     found: list[tuple[Any, ...]] = []
     async with await LogReader.open(recorded) as log:
         for name in COSTS:
@@ -115,14 +135,19 @@ async def test_the_costs_of_one_session_are_those_of_the_view(recorded: URL) -> 
 
 @pytest.mark.parametrize("statement", [session_costs, costs_by_exchange])
 @pytest.mark.parametrize("engine", ["sqlite", "postgresql"])
-def test_usage_is_read_only_of_the_sessions_named(engine: str, statement: Callable[[str], TextClause]) -> None:
+def test_usage_is_read_only_of_the_sessions_named(
+    engine: str, statement: Callable[[str], TextClause]
+) -> None:
     named, rest = statement(engine).text.split(") SELECT ", 1)
     assert named == (
         "WITH named_usage AS (SELECT * FROM usage WHERE session_id IN :session_ids), "
         "named_iterations AS (SELECT * FROM p_iterations_v1 WHERE session_id IN :session_ids"
     )
     read = re.findall(r"\b(?:FROM|JOIN) (\w+)", rest)
-    assert {name for name in read if "usage" in name or "iterations" in name} == {"named_usage", "named_iterations"}
+    assert {name for name in read if "usage" in name or "iterations" in name} == {
+        "named_usage",
+        "named_iterations",
+    }
 
 
 def test_without_prices_no_cost_is_looked_up_or_shown(sqlite_database: URL) -> None:

@@ -1,4 +1,6 @@
-"""What ended exchanges come to in the store: in one transaction, once, in any order, and again from the log."""
+"""What ended exchanges come to in the store: in one transaction, once, in any order, and again from
+the log.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,13 @@ from recorder.wire.grouping.session import HISTORY
 from tests.support import superuser
 from tests.support.empty_log import empty
 from tests.support.facts import captured
-from tests.support.rows import empty_indexes, forget_projections, make_exchange, make_session, projections
+from tests.support.rows import (
+    empty_indexes,
+    forget_projections,
+    make_exchange,
+    make_session,
+    projections,
+)
 from tests.unit.projections.test_fold import BODY
 
 
@@ -50,7 +58,9 @@ def begun(store: Store, number: int = 1, **fields: Any) -> Exchange:
     return exchange
 
 
-def recorded(store: Store, number: int = 1, request: bytes = b"", body: bytes = BODY, **fields: Any) -> Exchange:
+def recorded(
+    store: Store, number: int = 1, request: bytes = b"", body: bytes = BODY, **fields: Any
+) -> Exchange:
     exchange = begun(store, number, **fields)
     write(store, *captured(body, exchange=exchange, request=request))
     return exchange
@@ -92,7 +102,11 @@ def test_rows_are_there_with_the_end_and_not_before(store: Store) -> None:
     write(store, exchange, events[:-1])
     assert ask(store, "SELECT count(*) FROM p_items_v1") == [(0,)]
     write(store, exchange, events)
-    assert ask(store, "SELECT kind FROM p_items_v1 ORDER BY item") == [("reasoning",), ("message",), ("tool_call",)]
+    assert ask(store, "SELECT kind FROM p_items_v1 ORDER BY item") == [
+        ("reasoning",),
+        ("message",),
+        ("tool_call",),
+    ]
 
 
 def test_end_and_rows_are_committed_together_or_not_at_all(either: Store) -> None:
@@ -107,7 +121,9 @@ def test_end_and_rows_are_committed_together_or_not_at_all(either: Store) -> Non
 
     with pytest.raises(ZeroDivisionError):
         fail_at_the_end()
-    assert ask(either, "SELECT (SELECT count(*) FROM events), (SELECT count(*) FROM p_items_v1)") == [(0, 0)]
+    assert ask(
+        either, "SELECT (SELECT count(*) FROM events), (SELECT count(*) FROM p_items_v1)"
+    ) == [(0, 0)]
 
 
 def test_told_twice_is_told_once(either: Store) -> None:
@@ -130,8 +146,13 @@ def test_words_of_messages_reasoning_and_arguments_are_found(store: Store) -> No
 
 def prompted(text: str, *results: tuple[str, str]) -> bytes:
     """A request of a person's turn, after results of calls."""
-    items = [{"type": "function_call_output", "call_id": call, "output": output} for call, output in results]
-    return json.dumps({"model": "gpt-5", "input": [*items, {"role": "user", "content": text}]}).encode()
+    items = [
+        {"type": "function_call_output", "call_id": call, "output": output}
+        for call, output in results
+    ]
+    return json.dumps(
+        {"model": "gpt-5", "input": [*items, {"role": "user", "content": text}]}
+    ).encode()
 
 
 @pytest.mark.long
@@ -146,7 +167,9 @@ def test_a_text_of_a_user_and_a_result_are_indexed_once_in_whatever_order_they_a
         assert (found(store, "waldo"), found(store, "lighthouse")) == (["user"], ["result"])
         superuser.check_search(store.url)
     first = told[0][0]
-    assert ask(store, "SELECT exchange_id, text FROM p_user_texts_v1") == [(first.exchange_id, "Where is Waldo?")]
+    assert ask(store, "SELECT exchange_id, text FROM p_user_texts_v1") == [
+        (first.exchange_id, "Where is Waldo?")
+    ]
     for index in order:  # an exchange that is projected again takes nothing from the index
         with store.transaction():
             store.projector.project(told[index][0].session_id, told[index][0].exchange_id)
@@ -155,7 +178,9 @@ def test_a_text_of_a_user_and_a_result_are_indexed_once_in_whatever_order_they_a
 
 
 def test_words_that_fill_an_index_entry_of_a_server_are_no_obstacle(either: Store) -> None:
-    """A tsvector has 1 MB, and a hyphenated word is in it whole and in parts: 8 bytes for each of these letters."""
+    """A tsvector has 1 MB, and a hyphenated word is in it whole and in parts: 8 bytes for each of
+    these letters.
+    """
     letters, noise = [chr(0x20000 + number) for number in range(40_000)], random.Random(1)
     halves = ("".join(noise.choices(letters, k=8)) for _ in itertools.count())
     text = " ".join(f"{next(halves)}-{next(halves)}" for _ in range(12_000))
@@ -166,13 +191,18 @@ def test_words_that_fill_an_index_entry_of_a_server_are_no_obstacle(either: Stor
 
 def test_a_request_that_goes_on_with_a_turn_has_no_text_of_a_user(store: Store) -> None:
     recorded(store, 1, request=prompted("Where is Waldo?"))
-    history = [{"role": "user", "content": "Look for Waldo"}, json.loads(returned("call_1", "nowhere"))["input"][0]]
+    history = [
+        {"role": "user", "content": "Look for Waldo"},
+        json.loads(returned("call_1", "nowhere"))["input"][0],
+    ]
     recorded(store, 2, request=json.dumps({"model": "gpt-5", "input": history}).encode())
     assert ask(store, "SELECT text FROM p_user_texts_v1") == [("Where is Waldo?",)]
 
 
 def test_an_index_that_a_migration_left_empty_is_filled_by_a_rebuild(either: Store) -> None:
-    exchange = recorded(either, 1, request=prompted("Where is Waldo?", ("call_1", "behind the lighthouse")))
+    exchange = recorded(
+        either, 1, request=prompted("Where is Waldo?", ("call_1", "behind the lighthouse"))
+    )
     empty_indexes(either.url, INDEX_NAMES[1:])
     with either.transaction():
         either.projector.set_place(projector.START)
@@ -185,8 +215,13 @@ def test_an_index_that_a_migration_left_empty_is_filled_by_a_rebuild(either: Sto
 
 
 @pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
-def test_a_result_is_the_first_request_s_in_whatever_order_they_are_told(store: Store, order: tuple[int, ...]) -> None:
-    told = [captured(BODY, exchange=begun(store, number), request=returned("call_1", "clear")) for number in (1, 2, 3)]
+def test_a_result_is_the_first_request_s_in_whatever_order_they_are_told(
+    store: Store, order: tuple[int, ...]
+) -> None:
+    told = [
+        captured(BODY, exchange=begun(store, number), request=returned("call_1", "clear"))
+        for number in (1, 2, 3)
+    ]
     for index in order:
         write(store, *told[index])
     first = told[0][0]
@@ -196,31 +231,57 @@ def test_a_result_is_the_first_request_s_in_whatever_order_they_are_told(store: 
 
 
 def test_a_resumed_response_has_the_items_of_the_whole(store: Store) -> None:
-    write(store, *captured(frames(BODY, 0, 9), exchange=begun(store, 1), outcome="client_disconnect"))
+    write(
+        store, *captured(frames(BODY, 0, 9), exchange=begun(store, 1), outcome="client_disconnect")
+    )
     resumed = resuming(store, 6)
     assert parts_of(store, resumed) == parts_of(store, recorded(store, 3))
-    assert ask(store, f"SELECT kind FROM p_anomalies_v1 WHERE exchange_id = '{resumed.exchange_id}'") == []
+    assert (
+        ask(store, f"SELECT kind FROM p_anomalies_v1 WHERE exchange_id = '{resumed.exchange_id}'")
+        == []
+    )
 
 
 STEPS: list[dict[str, Any]] = [
-    {"event_type": "interaction.created", "interaction": {"id": "i", "object": "interaction", "model": "gemini-3"}},
+    {
+        "event_type": "interaction.created",
+        "interaction": {"id": "i", "object": "interaction", "model": "gemini-3"},
+    },
     {"event_type": "step.start", "index": 0, "step": {"type": "model_output"}},
-    *({"event_type": "step.delta", "index": 0, "delta": {"type": "text", "text": f"{n} "}} for n in range(5)),
+    *(
+        {"event_type": "step.delta", "index": 0, "delta": {"type": "text", "text": f"{n} "}}
+        for n in range(5)
+    ),
     {"event_type": "step.stop", "index": 0},
-    {"event_type": "interaction.completed", "interaction": {"id": "i", "status": "completed", "usage": {}}},
+    {
+        "event_type": "interaction.completed",
+        "interaction": {"id": "i", "status": "completed", "usage": {}},
+    },
 ]
 INTERACTION = b"".join(
-    b"event: %b\ndata: %b\n\n" % (step["event_type"].encode(), json.dumps({**step, "event_id": f"e{number}"}).encode())
+    b"event: %b\ndata: %b\n\n"
+    % (step["event_type"].encode(), json.dumps({**step, "event_id": f"e{number}"}).encode())
     for number, step in enumerate(STEPS)
 )
 
 
 def test_an_interaction_that_is_resumed_twice_is_the_whole(store: Store) -> None:
     of = {"api": "gemini-interactions", "target": "/v1beta/interactions"}
-    write(store, *captured(frames(INTERACTION, 0, 5), exchange=begun(store, 1, **of), outcome="client_disconnect"))
+    write(
+        store,
+        *captured(
+            frames(INTERACTION, 0, 5), exchange=begun(store, 1, **of), outcome="client_disconnect"
+        ),
+    )
     for number, (first, end) in enumerate([(4, 7), (6, 9)], 2):
         target = f"/v1beta/interactions/i?stream=true&last_event_id=e{first - 1}"
-        resumed = {"method": "GET", "api": of["api"], "target": target, "resumes_response_id": "i", "resumes_after": 0}
+        resumed = {
+            "method": "GET",
+            "api": of["api"],
+            "target": target,
+            "resumes_response_id": "i",
+            "resumes_after": 0,
+        }
         exchange = begun(store, number, **resumed)
         write(store, *captured(frames(INTERACTION, first, end), exchange=exchange))
     assert [each[6] for each in parts_of(store, exchange)] == ["0 1 2 3 4 "]
@@ -230,7 +291,10 @@ def test_an_interaction_that_is_resumed_twice_is_the_whole(store: Store) -> None
 
 def parts_of(store: Store, exchange: Exchange) -> list[Any]:
     columns = "item, kind, type, output_index, item_id, status, text, summary, arguments, call_id"
-    return ask(store, f"SELECT {columns} FROM p_items_v1 WHERE exchange_id = '{exchange.exchange_id}' ORDER BY item")
+    return ask(
+        store,
+        f"SELECT {columns} FROM p_items_v1 WHERE exchange_id = '{exchange.exchange_id}' ORDER BY item",
+    )
 
 
 def test_a_resumed_response_is_whole_whichever_part_is_told_first(store: Store) -> None:
@@ -243,19 +307,28 @@ def test_a_resumed_response_is_whole_whichever_part_is_told_first(store: Store) 
     assert rebuilt(store) == as_it_came
 
 
-def test_a_resumed_response_is_whole_after_a_long_request_and_with_long_events(store: Store) -> None:
+def test_a_resumed_response_is_whole_after_a_long_request_and_with_long_events(
+    store: Store,
+) -> None:
     body = BODY.replace(b"Think", b"x" * (FRAME_LIMIT + 10))
     request = json.dumps({"model": "gpt-5", "input": "y" * 12 * FRAME_LIMIT}).encode()
-    told = captured(frames(body, 0, 9), exchange=begun(store, 1), request=request, outcome="client_disconnect")
+    told = captured(
+        frames(body, 0, 9), exchange=begun(store, 1), request=request, outcome="client_disconnect"
+    )
     write(store, *told)
     resumed = resuming(store, 6, body=body)
     assert parts_of(store, resumed) == parts_of(store, recorded(store, 3, body=body))
 
 
-def test_a_row_that_the_database_does_not_take_costs_the_exchange_its_projections_only(either: Store) -> None:
+def test_a_row_that_the_database_does_not_take_costs_the_exchange_its_projections_only(
+    either: Store,
+) -> None:
     exchange = begun(either)
     _, events = captured(BODY, exchange=exchange)
-    odd = [msgspec.structs.replace(event, t_ns=-(2**63) if event.pos == 3 else 2**63 - 1) for event in events]
+    odd = [
+        msgspec.structs.replace(event, t_ns=-(2**63) if event.pos == 3 else 2**63 - 1)
+        for event in events
+    ]
     write(either, exchange, odd)
     [(_, reason)] = ask(either, "SELECT exchange_id, reason FROM dead_letters")
     assert reason.startswith("OverflowError: ")
@@ -270,7 +343,9 @@ def test_a_damaged_index_does_not_stop_the_log_and_is_mended_by_a_rebuild(store:
     superuser.asked(store.url, "DELETE FROM p_search_v1_data WHERE id = 10")
     after = recorded(store, 2)
     assert ask(store, "SELECT exchange_id FROM dead_letters") == [(after.exchange_id,)]
-    assert ask(store, f"SELECT count(*) > 0 FROM events WHERE exchange_id = '{after.exchange_id}'") == [(1,)]
+    assert ask(
+        store, f"SELECT count(*) > 0 FROM events WHERE exchange_id = '{after.exchange_id}'"
+    ) == [(1,)]
     assert ask(store, REBUILD_IS_DUE) == [(1,)]
     assert rebuild(store, lambda done, total: None).put_aside == []
     assert found(store, "hello") == ["message", "message"]
@@ -302,7 +377,9 @@ def test_an_exchange_that_cannot_be_folded_is_put_aside_and_the_log_goes_on(
         patch.setattr(projector, "Folding", _Faulty)
         bad = recorded(either, 1, request=b'{"model": "poison"}')
         good = recorded(either, 2)
-        assert ask(either, "SELECT exchange_id, reason FROM dead_letters") == [(bad.exchange_id, "RuntimeError: a bug")]
+        assert ask(either, "SELECT exchange_id, reason FROM dead_letters") == [
+            (bad.exchange_id, "RuntimeError: a bug")
+        ]
         assert ask(either, "SELECT exchange_id FROM p_usage_v1") == [(good.exchange_id,)]
         told = rebuild(either, lambda done, total: None)
         assert told.put_aside == [(bad.session_id, bad.exchange_id, "RuntimeError: a bug")]
@@ -347,7 +424,9 @@ def test_of_exchanges_together_one_that_cannot_be_folded_is_put_aside_alone(
 def test_exchanges_that_fill_memory_are_written_one_after_the_other(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    exchanges = [recorded(store, number, request=returned("call_1", f"{number}")) for number in range(1, 6)]
+    exchanges = [
+        recorded(store, number, request=returned("call_1", f"{number}")) for number in range(1, 6)
+    ]
     as_it_came = projections(store.url)
     for name, value in (("TOGETHER_BYTES", 1), ("TOGETHER", 2)):
         with monkeypatch.context() as patch, store.transaction():
@@ -394,7 +473,9 @@ def test_a_rebuild_gives_the_same_bytes(store: Store) -> None:
     superuser.check_search(store.url)
 
 
-def test_a_rebuild_that_is_interrupted_goes_on_where_it_was(either: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_rebuild_that_is_interrupted_goes_on_where_it_was(
+    either: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("recorder.store.maintain.rebuild.BATCH_EXCHANGES", 2)
     for number in range(1, 8):
         recorded(either, number)
@@ -441,7 +522,9 @@ def test_an_empty_log_is_rebuilt_at_once(store: Store) -> None:
 
 
 class Histories(RuleBasedStateMachine):
-    """Exchanges that end in any order, batches cut anywhere, told again after crashes: always what a rebuild gives."""
+    """Exchanges that end in any order, batches cut anywhere, told again after crashes: always what
+    a rebuild gives.
+    """
 
     directories: Path
     numbers = itertools.count()
@@ -456,7 +539,9 @@ class Histories(RuleBasedStateMachine):
     def begin(self, call: int, output: str, count: int) -> None:
         self.count += 1
         exchange = begun(self.store, self.count)
-        _, events = captured(frames(BODY, 0, count), exchange=exchange, request=returned(f"call_{call}", output))
+        _, events = captured(
+            frames(BODY, 0, count), exchange=exchange, request=returned(f"call_{call}", output)
+        )
         self.waiting.append((exchange, events, 0))
 
     @rule(which=st.integers(0, 9), count=st.integers(1, 30))
@@ -488,5 +573,6 @@ def test_incremental_is_rebuilt_whatever_happened(tmp_path: Path) -> None:
 
     Histories.directories = tmp_path
     run_state_machine_as_test(
-        Histories, settings=settings(max_examples=12, stateful_step_count=12, deadline=None, derandomize=True)
+        Histories,
+        settings=settings(max_examples=12, stateful_step_count=12, deadline=None, derandomize=True),
     )

@@ -86,7 +86,9 @@ WRITES = [
 ]  # fmt: skip
 
 
-def test_nothing_but_reading_is_possible(query: SqliteQuery, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_but_reading_is_possible(
+    query: SqliteQuery, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(path.parent)
     before, files = path.read_bytes(), sorted(os.listdir())
     did = []
@@ -107,10 +109,15 @@ def test_those_would_do_something_on_a_connection_of_another_program(path: Path)
     """So it is the connection that refuses them, not their grammar."""
     did = 0
     for sql in WRITES:
-        with closing(sqlite3.connect(":memory:")) as connection, closing(sqlite3.connect(path)) as source:
+        with (
+            closing(sqlite3.connect(":memory:")) as connection,
+            closing(sqlite3.connect(path)) as source,
+        ):
             source.backup(connection)
             try:
-                connection.execute(sql.replace("'copy.db'", "':memory:'").replace("'other.db'", "''")).fetchall()
+                connection.execute(
+                    sql.replace("'copy.db'", "':memory:'").replace("'other.db'", "''")
+                ).fetchall()
                 did += 1
             except sqlite3.Error:
                 pass
@@ -121,12 +128,24 @@ def test_those_would_do_something_on_a_connection_of_another_program(path: Path)
     ("sql", "message"),
     [
         ("DELETE FROM sessions", "`recorder query` only reads: DELETE is refused."),
-        ("-- all of it\n/* really */ drop table events", "`recorder query` only reads: DROP is refused."),
-        ("SELECT load_extension('x')", "`recorder query` only reads: not authorized to use function: load_extension."),
-        ("SELECT * FROM nowhere", "no such table: nowhere; `recorder query --list` names the views."),
+        (
+            "-- all of it\n/* really */ drop table events",
+            "`recorder query` only reads: DROP is refused.",
+        ),
+        (
+            "SELECT load_extension('x')",
+            "`recorder query` only reads: not authorized to use function: load_extension.",
+        ),
+        (
+            "SELECT * FROM nowhere",
+            "no such table: nowhere; `recorder query --list` names the views.",
+        ),
         ("SELECT unsaid FROM usage", "no such column: unsaid."),
         ("SELEC 1", 'near "SELEC": syntax error.'),
-        ("SELECT :x", "You did not supply a value for binding parameter :x: give it with `-p NAME VALUE`."),
+        (
+            "SELECT :x",
+            "You did not supply a value for binding parameter :x: give it with `-p NAME VALUE`.",
+        ),
         ("SELECT ?", "A `?` has no name: write `:name`, and give its value with `-p NAME VALUE`."),
         ("SELECT 1; SELECT 2", "You can only execute one statement at a time."),
         ("SELECT abs(-9223372036854775807 - 1)", "integer overflow."),
@@ -144,7 +163,9 @@ def test_no_sql_is_a_matter_of_usage(asking: Query, sql: str) -> None:
         asking.ask(sql)
 
 
-@pytest.mark.parametrize("sql", ["SELECT '\0'", "SELECT \ud800", "SELECT json_extract('{}', CAST(x'ff' AS TEXT))"])
+@pytest.mark.parametrize(
+    "sql", ["SELECT '\0'", "SELECT \ud800", "SELECT json_extract('{}', CAST(x'ff' AS TEXT))"]
+)
 def test_what_is_no_text_is_no_traceback(query: SqliteQuery, sql: str) -> None:
     with pytest.raises(RecorderError):
         query.ask(sql)
@@ -158,11 +179,17 @@ def test_a_database_that_is_not_there_is_not_made(tmp_path: Path) -> None:
 
 def test_an_older_and_a_foreign_database_are_refused(tmp_path: Path) -> None:
     (tmp_path / "empty.db").touch()
-    with pytest.raises(StoreError, match="older schema"), SqliteQuery.open(database_url(tmp_path / "empty.db")):
+    with (
+        pytest.raises(StoreError, match="older schema"),
+        SqliteQuery.open(database_url(tmp_path / "empty.db")),
+    ):
         pass
     with closing(sqlite3.connect(tmp_path / "foreign.db")) as foreign:
         foreign.execute("CREATE TABLE t (x)")
-    with pytest.raises(StoreError, match="another program"), SqliteQuery.open(database_url(tmp_path / "foreign.db")):
+    with (
+        pytest.raises(StoreError, match="another program"),
+        SqliteQuery.open(database_url(tmp_path / "foreign.db")),
+    ):
         pass
 
 
@@ -170,7 +197,9 @@ def test_an_older_and_a_foreign_database_are_refused(tmp_path: Path) -> None:
 
 
 def test_every_view_answers(asking: Query) -> None:
-    assert [view.name for view in VIEWS if not list(asking.ask(f"SELECT * FROM {view.name}").rows)] == []
+    assert [
+        view.name for view in VIEWS if not list(asking.ask(f"SELECT * FROM {view.name}").rows)
+    ] == []
 
 
 @pytest.mark.parametrize(
@@ -201,7 +230,9 @@ def test_so_is_all_that_only_sqlite_has(query: SqliteQuery, sql: str) -> None:
 
 
 def test_text_that_is_no_unicode_is_shown_as_far_as_it_is(query: SqliteQuery) -> None:
-    assert list(query.ask("SELECT json_extract('\"\\ud800\"', '$'), CAST(x'61ff' AS TEXT)").rows) == [("���", "a�")]
+    assert list(
+        query.ask("SELECT json_extract('\"\\ud800\"', '$'), CAST(x'61ff' AS TEXT)").rows
+    ) == [("���", "a�")]
 
 
 def test_columns_have_names_of_their_own(asking: Query) -> None:
@@ -226,7 +257,9 @@ def test_values_are_those_of_python(log: URL, asking: Query) -> None:
         "sqlite": "CAST('t' AS BLOB) AS d, x'ff' AS e",
         "postgresql": "CAST('t' AS bytea) AS d, decode('ff', 'hex') AS e",
     }[superuser.engine(log)]
-    columns, rows = asking.ask(f"SELECT NULL AS a, 1.5 AS b, 'x' AS c, {blobs}, :n + 1 AS f", {"n": 41})
+    columns, rows = asking.ask(
+        f"SELECT NULL AS a, 1.5 AS b, 'x' AS c, {blobs}, :n + 1 AS f", {"n": 41}
+    )
     assert (columns, list(rows)) == (list("abcdef"), [(None, 1.5, "x", b"t", b"\xff", 42)])
 
 
@@ -241,4 +274,6 @@ def test_projections_that_are_due_are_known(log: URL, asking: Query) -> None:
 
 def test_to_sqlite_a_text_is_greater_than_a_number(query: SqliteQuery) -> None:
     """So a number that is a name is given as a text where it is compared with one."""
-    assert list(query.ask("SELECT count(*) FROM usage WHERE session_name < :n", {"n": 99}).rows) == [(0,)]
+    assert list(
+        query.ask("SELECT count(*) FROM usage WHERE session_name < :n", {"n": 99}).rows
+    ) == [(0,)]

@@ -17,7 +17,15 @@ from recorder.store.queries.session_list import ListPlace, list_sessions, sessio
 from recorder.store.queries.session_named import count_named, session_named
 from recorder.store.write.writer import Store
 from tests.support.corpus import ROOT
-from tests.support.rows import add, begin, make_end, make_events, make_exchange, make_id, make_session
+from tests.support.rows import (
+    add,
+    begin,
+    make_end,
+    make_events,
+    make_exchange,
+    make_id,
+    make_session,
+)
 
 
 @pytest.fixture
@@ -29,18 +37,27 @@ async def log(store: Store) -> AsyncIterator[LogReader]:
 async def read(
     log: LogReader, exchange: Exchange, after: int = -1, kinds: Collection[str] | None = None
 ) -> list[Event]:
-    return [event async for event in log.events(exchange.session_id, exchange.exchange_id, after, kinds)]
+    return [
+        event async for event in log.events(exchange.session_id, exchange.exchange_id, after, kinds)
+    ]
 
 
 def held() -> int:
     """The sum of all large byte strings that are alive in pages just now."""
-    pages = (value for value in gc.get_objects() if isinstance(value, list) and value and isinstance(value[0], Row))
+    pages = (
+        value
+        for value in gc.get_objects()
+        if isinstance(value, list) and value and isinstance(value[0], Row)
+    )
     return sum({id(row.raw): len(row.raw) for page in pages for row in page}.values())
 
 
 async def test_what_the_store_wrote_is_read_back_in_order(store: Store, log: LogReader) -> None:
     exchanges = [begin(store, number) for number in (1, 2)]
-    events = [make_events(exchange, [bytes([number]) * 40 for number in range(200)]) for exchange in exchanges]
+    events = [
+        make_events(exchange, [bytes([number]) * 40 for number in range(200)])
+        for exchange in exchanges
+    ]
     add(store, [event for both in zip(*events, strict=True) for event in both])
     for exchange, expected in zip(exchanges, events, strict=True):
         assert await read(log, exchange) == expected
@@ -109,17 +126,23 @@ with Store(sys.argv[1]) as store:
 
 @pytest.mark.long
 @pytest.mark.parametrize("count", [200, pytest.param(2_000, marks=pytest.mark.slow)])
-async def test_a_reader_never_sees_an_event_without_the_one_before_it(store: Store, log: LogReader, count: int) -> None:
+async def test_a_reader_never_sees_an_event_without_the_one_before_it(
+    store: Store, log: LogReader, count: int
+) -> None:
     exchanges = [make_exchange(make_session(number), number) for number in range(1, 9)]
     seen = [0] * len(exchanges)
     looks_that_saw_more = 0
-    writer = await asyncio.create_subprocess_exec(sys.executable, "-c", WRITER, str(store.path), str(count), cwd=ROOT)
+    writer = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", WRITER, str(store.path), str(count), cwd=ROOT
+    )
     try:
         while min(seen) < count:
             assert writer.returncode in (None, 0)
             for number, exchange in enumerate(exchanges):
                 found = await read(log, exchange, after=seen[number] - 1)
-                assert [event.pos for event in found] == list(range(seen[number], seen[number] + len(found)))
+                assert [event.pos for event in found] == list(
+                    range(seen[number], seen[number] + len(found))
+                )
                 assert all((event.kind == "end") == (event.pos == count - 1) for event in found)
                 seen[number] += len(found)
                 looks_that_saw_more += bool(found)
@@ -144,7 +167,9 @@ async def test_an_open_exchange_can_be_followed(store: Store, log: LogReader) ->
 async def test_exchanges_come_in_the_order_of_their_start(store: Store, log: LogReader) -> None:
     session = make_session()
     starts = {1: 30, 2: 10, 3: 20, 4: 20}
-    exchanges = {number: make_exchange(session, number, started_ns=start) for number, start in starts.items()}
+    exchanges = {
+        number: make_exchange(session, number, started_ns=start) for number, start in starts.items()
+    }
     with store.transaction():
         store.add_session(session)
         for exchange in exchanges.values():
@@ -153,7 +178,9 @@ async def test_exchanges_come_in_the_order_of_their_start(store: Store, log: Log
     assert await log.exchanges("no such session") == []
 
 
-async def test_a_session_is_listed_with_the_sums_of_its_exchanges(store: Store, log: LogReader) -> None:
+async def test_a_session_is_listed_with_the_sums_of_its_exchanges(
+    store: Store, log: LogReader
+) -> None:
     session = make_session()
     first = make_exchange(session, 1, started_ns=1_000_000, client="codex")
     second = make_exchange(session, 2, started_ns=2_000_000, api="anthropic")
@@ -163,29 +190,53 @@ async def test_a_session_is_listed_with_the_sums_of_its_exchanges(store: Store, 
         for exchange in (first, second, third):
             store.add_exchange(exchange)
         store.append(
-            make_events(first, [b"{}", b"abc", make_end("completed", 3), b"n"], ["request", "frame", "end", "note"])
+            make_events(
+                first,
+                [b"{}", b"abc", make_end("completed", 3), b"n"],
+                ["request", "frame", "end", "note"],
+            )
         )
-        store.append(make_events(second, [b"{}", b"{}", b"abcd", b"ef"], ["request", "response", "frame", "tail"]))
+        store.append(
+            make_events(
+                second, [b"{}", b"{}", b"abcd", b"ef"], ["request", "response", "frame", "tail"]
+            )
+        )
         store.append(make_events(third, [b"{}", make_end("truncated", 10)], ["request", "end"]))
     [row] = await list_sessions(log)
-    assert (row.session_id, row.name, row.created_ns) == (session.session_id, session.name, session.created_ns)
+    assert (row.session_id, row.name, row.created_ns) == (
+        session.session_id,
+        session.name,
+        session.created_ns,
+    )
     assert (row.exchanges, row.events, row.bytes, row.open) == (3, 10, 3 + 6 + 10, 1)
     assert (row.started_ns, row.ended_ns, row.used_ns) == (1_000_000, 3_001_000, 3_000_000)
-    assert (row.status, row.apis, row.clients) == ("truncated", ("openai-responses", "anthropic"), ("codex",))
+    assert (row.status, row.apis, row.clients) == (
+        "truncated",
+        ("openai-responses", "anthropic"),
+        ("codex",),
+    )
 
 
-async def test_a_session_whose_last_exchange_still_streams_is_open(store: Store, log: LogReader) -> None:
+async def test_a_session_whose_last_exchange_still_streams_is_open(
+    store: Store, log: LogReader
+) -> None:
     add(store, make_events(begin(store), [b"{}", b"x"], ["request"]))
     [row] = await list_sessions(log)
     assert (row.status, row.open, row.bytes, row.events) == ("open", 1, 1, 2)
 
 
-async def test_a_session_without_exchanges_and_one_without_events_are_listed(store: Store, log: LogReader) -> None:
+async def test_a_session_without_exchanges_and_one_without_events_are_listed(
+    store: Store, log: LogReader
+) -> None:
     begin(store, 1)
     with store.transaction():
         store.add_session(make_session(2))
     empty, bare = await list_sessions(log)
-    assert (empty.exchanges, empty.started_ns, empty.ended_ns) == (0, empty.created_ns, empty.created_ns)
+    assert (empty.exchanges, empty.started_ns, empty.ended_ns) == (
+        0,
+        empty.created_ns,
+        empty.created_ns,
+    )
     assert empty.used_ns == empty.created_ns
     assert (bare.exchanges, bare.events, bare.status) == (1, 0, "open")
 
@@ -193,7 +244,11 @@ async def test_a_session_without_exchanges_and_one_without_events_are_listed(sto
 async def test_exchanges_with_gaps_are_counted(store: Store, log: LogReader) -> None:
     session = make_session()
     exchanges = [make_exchange(session, number) for number in (1, 2, 3)]
-    ends = [make_end("completed"), b'{"status":"completed","gap_chunks":2}', b'{"status":"failed","gap_chunks":0}']
+    ends = [
+        make_end("completed"),
+        b'{"status":"completed","gap_chunks":2}',
+        b'{"status":"failed","gap_chunks":0}',
+    ]
     with store.transaction():
         store.add_session(session)
         for exchange, end in zip(exchanges, ends, strict=True):
@@ -204,21 +259,30 @@ async def test_exchanges_with_gaps_are_counted(store: Store, log: LogReader) -> 
 
 
 @pytest.mark.parametrize("raw", [b"", b"not JSON", b"[]", b'{"status": 7}', b"\xff"])
-async def test_an_end_that_cannot_be_read_is_listed_all_the_same(store: Store, log: LogReader, raw: bytes) -> None:
+async def test_an_end_that_cannot_be_read_is_listed_all_the_same(
+    store: Store, log: LogReader, raw: bytes
+) -> None:
     add(store, make_events(begin(store), [raw], ["end"]))
     [row] = await list_sessions(log)
     assert (row.status, row.open) == ("unknown", 0)
 
 
-async def test_sessions_are_listed_by_their_newest_exchange_up_to_a_limit(store: Store, log: LogReader) -> None:
+async def test_sessions_are_listed_by_their_newest_exchange_up_to_a_limit(
+    store: Store, log: LogReader
+) -> None:
     with store.transaction():
         for number in (1, 2, 3):
             store.add_session(make_session(number))
             store.add_exchange(make_exchange(make_session(number), number))
         store.add_exchange(make_exchange(make_session(1), 4))
     assert [row.name for row in await list_sessions(log)] == ["run-1", "run-3", "run-2"]
-    assert [(row.name, row.exchanges) for row in await list_sessions(log, limit=2)] == [("run-1", 2), ("run-3", 1)]
-    assert (await session_named(log, "latest")).name == "run-1", "a session that is resumed is the latest"
+    assert [(row.name, row.exchanges) for row in await list_sessions(log, limit=2)] == [
+        ("run-1", 2),
+        ("run-3", 1),
+    ]
+    assert (await session_named(log, "latest")).name == "run-1", (
+        "a session that is resumed is the latest"
+    )
 
 
 async def names_by_page(log: LogReader, limit: int) -> list[str]:
@@ -237,7 +301,8 @@ async def test_pages_of_sessions_join_without_a_seam_whatever_their_size(databas
     with Store(database) as store, store.transaction():
         for number in range(1, 13):
             store.add_session(make_session(number))
-            for exchange in range(number % 3):  # every third has none, every third goes on after all others
+            # every third has none, every third goes on after all others
+            for exchange in range(number % 3):
                 store.add_exchange(make_exchange(make_session(number), number + exchange * 50))
     async with await LogReader.open(database) as log:
         whole = [row.name for row in await list_sessions(log)]
@@ -256,7 +321,9 @@ async def test_a_session_that_goes_on_moves_no_page_behind_it(store: Store, log:
     assert [row.name for row in (*first.rows, *rest.rows)] == ["run-4", "run-3", "run-2", "run-1"]
 
 
-@pytest.mark.parametrize("cursor", ["", "latest", make_id(1), f"{make_id(1)}.", f"{make_id(1)}.{make_id(1)}.", "a.b"])
+@pytest.mark.parametrize(
+    "cursor", ["", "latest", make_id(1), f"{make_id(1)}.", f"{make_id(1)}.{make_id(1)}.", "a.b"]
+)
 def test_a_text_that_is_no_cursor_is_refused(cursor: str) -> None:
     with pytest.raises(UsageError, match="not a place in the list"):
         ListPlace.parse(cursor)
@@ -264,7 +331,9 @@ def test_a_text_that_is_no_cursor_is_refused(cursor: str) -> None:
 
 async def test_an_event_is_found_with_what_is_before_it(store: Store, log: LogReader) -> None:
     exchange = begin(store)
-    events = make_events(exchange, [b"{}", b"abc", b"defg", b"{}"], ["request", "frame", "frame", "reads"])
+    events = make_events(
+        exchange, [b"{}", b"abc", b"defg", b"{}"], ["request", "frame", "frame", "reads"]
+    )
     add(store, events)
     ids = exchange.session_id, exchange.exchange_id
     places = [await event_place(log, *ids, pos) for pos in range(5)]
@@ -277,8 +346,14 @@ async def test_an_event_is_found_with_what_is_before_it(store: Store, log: LogRe
     ]
 
 
-async def test_a_session_is_found_by_id_name_prefix_and_latest(store: Store, log: LogReader) -> None:
-    old, other, new = (make_session(1, name="run"), make_session(2, name="other"), make_session(3, name="run"))
+async def test_a_session_is_found_by_id_name_prefix_and_latest(
+    store: Store, log: LogReader
+) -> None:
+    old, other, new = (
+        make_session(1, name="run"),
+        make_session(2, name="other"),
+        make_session(3, name="run"),
+    )
     far = make_session(name="far", session_id=make_id(1, 1_000), created_ns=1)
     with store.transaction():
         for session in (old, other, new, far):
@@ -299,8 +374,12 @@ async def test_a_name_stands_above_the_beginning_of_an_id(store: Store, log: Log
     assert await session_named(log, named.name) == named
 
 
-@pytest.mark.parametrize("ref", ["nothing", "", "%", "ffff", "019", "'; DROP TABLE sessions", "\udc00"])
-async def test_a_session_that_is_not_there_is_one_sentence(store: Store, log: LogReader, ref: str) -> None:
+@pytest.mark.parametrize(
+    "ref", ["nothing", "", "%", "ffff", "019", "'; DROP TABLE sessions", "\udc00"]
+)
+async def test_a_session_that_is_not_there_is_one_sentence(
+    store: Store, log: LogReader, ref: str
+) -> None:
     begin(store)
     with pytest.raises(NotFoundError) as missing:
         await session_named(log, ref)
@@ -312,7 +391,9 @@ async def test_latest_of_nothing_is_not_found(log: LogReader) -> None:
         await session_named(log, "latest")
 
 
-async def test_the_beginning_of_several_ids_names_some_of_them(store: Store, log: LogReader) -> None:
+async def test_the_beginning_of_several_ids_names_some_of_them(
+    store: Store, log: LogReader
+) -> None:
     with store.transaction():
         for number in range(1, 9):
             store.add_session(make_session(number))
@@ -320,8 +401,14 @@ async def test_the_beginning_of_several_ids_names_some_of_them(store: Store, log
     with pytest.raises(UsageError) as refusal:
         await session_named(log, prefix)
     head, *listed = str(refusal.value).splitlines()
-    assert head == f"{prefix!r} is the beginning of several session ids; give more of it. The newest are:"
-    assert listed == [*(f"  {make_session(number).session_id} run-{number}" for number in (8, 7, 6, 5, 4)), "  …"]
+    assert (
+        head
+        == f"{prefix!r} is the beginning of several session ids; give more of it. The newest are:"
+    )
+    assert listed == [
+        *(f"  {make_session(number).session_id} run-{number}" for number in (8, 7, 6, 5, 4)),
+        "  …",
+    ]
 
 
 async def test_a_database_that_is_not_there_is_not_made(tmp_path: Path) -> None:
@@ -332,7 +419,9 @@ async def test_a_database_that_is_not_there_is_not_made(tmp_path: Path) -> None:
 
 
 async def test_a_directory_is_no_database(tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match=r"is a directory: the database needs the path of a file\."):
+    with pytest.raises(
+        StoreError, match=r"is a directory: the database needs the path of a file\."
+    ):
         await LogReader.open(tmp_path)
 
 

@@ -1,4 +1,6 @@
-"""The connections of a reader: how many, whose, and what becomes of a statement that nobody waits for any more."""
+"""The connections of a reader: how many, whose, and what becomes of a statement that nobody waits
+for any more.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ from recorder.store.postgres import connection as postgres
 from recorder.store.sqlite.reading import _end_statement
 from recorder.store.write.writer import Store
 
-ENDLESS = text("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT 1 - i FROM n) SELECT count(*) FROM n")
+ENDLESS = text(
+    "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT 1 - i FROM n) SELECT count(*) FROM n"
+)
 ONE = text("SELECT 1")
 AT_ONCE_S = 90  # less than the timeout of a test, far more than a busy machine takes
 
@@ -38,7 +42,9 @@ async def endless(pool: ReadPool) -> None:
         await connection.execute(ENDLESS)
 
 
-async def test_a_cancelled_read_ends_its_statement_and_gives_its_connection_back(database: URL) -> None:
+async def test_a_cancelled_read_ends_its_statement_and_gives_its_connection_back(
+    database: URL,
+) -> None:
     pool = reader(database)
     async with asyncio.timeout(AT_ONCE_S):
         for _ in range(READERS + 1):  # each connection once, and one again
@@ -48,15 +54,22 @@ async def test_a_cancelled_read_ends_its_statement_and_gives_its_connection_back
         await pool.dispose()
 
 
-# aiosqlite drops a connection that nobody wants any more when it is open, and since Python 3.13 sqlite3 says so.
+# aiosqlite drops a connection that nobody wants any more when it is open, and since Python 3.13
+# sqlite3 says so.
 @pytest.mark.filterwarnings("ignore:.*unclosed database:ResourceWarning")
-@pytest.mark.filterwarnings("ignore:Exception ignored .*<sqlite3.Connection:pytest.PytestUnraisableExceptionWarning")
-async def test_a_task_that_is_cancelled_at_every_turn_of_the_loop_leaves_readers_that_work(database: URL) -> None:
+@pytest.mark.filterwarnings(
+    "ignore:Exception ignored .*<sqlite3.Connection:pytest.PytestUnraisableExceptionWarning"
+)
+async def test_a_task_that_is_cancelled_at_every_turn_of_the_loop_leaves_readers_that_work(
+    database: URL,
+) -> None:
     pool = reader(database)
     async with asyncio.timeout(AT_ONCE_S):
         for turns in range(3 * READERS):
             task = asyncio.ensure_future(endless(pool))
-            for _ in range(turns):  # up to the connection, the pragmas, the beginning, the statement
+            for _ in range(
+                turns
+            ):  # up to the connection, the pragmas, the beginning, the statement
                 await asyncio.sleep(0)
             while not task.done():
                 task.cancel()
@@ -70,7 +83,10 @@ async def test_a_statement_that_had_not_begun_when_its_task_was_cancelled_is_end
     released = threading.Event()
     async with aiosqlite.connect(":memory:") as connection, asyncio.timeout(AT_ONCE_S):
         await connection.create_function("hold", 0, released.wait)
-        statements = [asyncio.ensure_future(connection.execute(sql)) for sql in ("SELECT hold()", str(ENDLESS))]
+        statements = [
+            asyncio.ensure_future(connection.execute(sql))
+            for sql in ("SELECT hold()", str(ENDLESS))
+        ]
         ending = asyncio.ensure_future(_end_statement(connection))
         await asyncio.sleep(0)
         ending.cancel()
@@ -115,10 +131,19 @@ async def test_a_statement_that_fails_leaves_a_connection_that_works(database: U
     await pool.dispose()
 
 
-async def test_a_server_that_does_not_answer_a_login_keeps_no_cancelled_task(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(postgres.CONNECTION, "connect_timeout", 3600)  # the login itself waits longer than the test
+async def test_a_server_that_does_not_answer_a_login_keeps_no_cancelled_task(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # the login itself waits longer than the test
+    monkeypatch.setitem(postgres.CONNECTION, "connect_timeout", 3600)
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        url = URL.create("postgresql+psycopg", "nobody", host="127.0.0.1", port=silent.getsockname()[1], database="no")
+        url = URL.create(
+            "postgresql+psycopg",
+            "nobody",
+            host="127.0.0.1",
+            port=silent.getsockname()[1],
+            database="no",
+        )
         pool = reading_of(url).reader(url)
         asking = asyncio.ensure_future(answer(pool))
         login, _ = await asyncio.to_thread(silent.accept)

@@ -22,7 +22,15 @@ from recorder.store.sql import Statement
 from recorder.store.write import links
 from recorder.store.write.writer import Store
 from recorder.wire.logical_request import LogicalRequests
-from tests.support.conversations import Conversation, Conversations, call, message, response, sse, thought
+from tests.support.conversations import (
+    Conversation,
+    Conversations,
+    call,
+    message,
+    response,
+    sse,
+    thought,
+)
 from tests.support.empty_log import empty
 from tests.support.superuser import asked, connected
 
@@ -59,7 +67,9 @@ def chain(session: Conversation) -> list[Exchange]:
             at_s=1,
         ),
         session.exchange(
-            response(*message("7"), id="resp_2"), body=asks(result, previous_response_id="resp_1"), at_s=2
+            response(*message("7"), id="resp_2"),
+            body=asks(result, previous_response_id="resp_1"),
+            at_s=2,
         ),
         session.exchange(
             response(*message("No"), id="resp_3"),
@@ -96,7 +106,9 @@ def test_requests_that_are_projected_together_stand_where_they_do_alone(
     keys = [(each.session_id, each.exchange_id) for each in exchanges]
     with Store(database) as store, store.transaction():
         store.projector.project_all([keys[number] for number in together])
-        store.projector.project_all([key for number, key in enumerate(keys) if number not in together])
+        store.projector.project_all(
+            [key for number, key in enumerate(keys) if number not in together]
+        )
     assert rows(database) == expected(exchanges)
 
 
@@ -115,7 +127,9 @@ def test_what_the_session_does_not_have_is_said(database: URL) -> None:
     made.session("other").exchange(response(id="resp_x"), body=asks(user("Hi")))
     session = made.session("run")
     session.exchange(response(id="resp_1"), body=asks(user("So?"), previous_response_id="resp_x"))
-    second = session.exchange(response(id="resp_2"), body=asks(user("Oh?"), previous_response_id="resp_1"), at_s=1)
+    second = session.exchange(
+        response(id="resp_2"), body=asks(user("Oh?"), previous_response_id="resp_1"), at_s=1
+    )
     assert [row[1:] for row in rows(database)] == [(0, 0, 1, 1), (1, 0, 1, 2)]
     [(prewarms, turns)] = asked(database, "SELECT sum(is_prewarm), sum(is_turn) FROM requests")
     assert (int(prewarms), int(turns)) == (0, 3)
@@ -125,7 +139,9 @@ def test_what_the_session_does_not_have_is_said(database: URL) -> None:
 def test_a_conversation_is_put_together_as_far_as_it_is_known(database: URL) -> None:
     session = Conversations(database).session("run")
     first = session.exchange(response(*message("Hi")), body=asks(user("Hi"), conversation="conv_1"))
-    session.exchange(response(id="resp_2"), body=asks(user("So?"), conversation={"id": "conv_1"}), at_s=1)
+    session.exchange(
+        response(id="resp_2"), body=asks(user("So?"), conversation={"id": "conv_1"}), at_s=1
+    )
     assert rows(database) == [(None, 0, 0, 1, 1), (first.exchange_id, 1, 0, 1, 3)]
 
 
@@ -133,7 +149,11 @@ def conversation(session: Conversation, length: int) -> list[Exchange]:
     """Requests of one conversation, of which every other one got a response."""
     ids = [{"id": f"resp_{number}"} if number % 2 == 0 else {} for number in range(length)]
     return [
-        session.exchange(response(**id) if id else [b": nothing"], body=asks(user("?"), conversation="c"), at_s=number)
+        session.exchange(
+            response(**id) if id else [b": nothing"],
+            body=asks(user("?"), conversation="c"),
+            at_s=number,
+        )
         for number, id in enumerate(ids)
     ]
 
@@ -156,7 +176,9 @@ def test_a_conversation_is_the_same_in_any_order(database: URL) -> None:
 
 
 @pytest.mark.long
-def test_a_long_conversation_is_rebuilt_in_linear_time(database: URL, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_conversation_is_rebuilt_in_linear_time(
+    database: URL, monkeypatch: pytest.MonkeyPatch
+) -> None:
     looked_up: list[str] = []
     exchanges = conversation(Conversations(database).session("run"), 60)
 
@@ -175,9 +197,16 @@ def test_a_response_that_is_retrieved_later_counts_with_all_its_items(database: 
     queued = {"object": "response", "id": "resp_1", "status": "queued", "output": []}
     frames, kind = [json.dumps(queued).encode()], "application/json"
     session.exchange(frames, body=asks(user("Hi"), background=True), content_type=kind)
-    session.exchange(response(id="resp_2"), body=asks(user("So?"), previous_response_id="resp_1"), at_s=2)
+    session.exchange(
+        response(id="resp_2"), body=asks(user("So?"), previous_response_id="resp_1"), at_s=2
+    )
     assert [row[4] for row in rows(database)] == [1, 2]
-    whole = {"object": "response", "id": "resp_1", "status": "completed", "output": [{"type": "message"}]}
+    whole = {
+        "object": "response",
+        "id": "resp_1",
+        "status": "completed",
+        "output": [{"type": "message"}],
+    }
     session.exchange(
         *([json.dumps(whole).encode()], None),
         content_type=kind,
@@ -192,18 +221,38 @@ def test_a_response_that_is_retrieved_later_counts_with_all_its_items(database: 
 
 def retrieved(session: Conversation) -> list[Exchange]:
     """A response that is retrieved between two requests that continue it."""
-    whole = {"object": "response", "id": "resp_1", "output": [{"type": "message"}, {"type": "message"}]}
+    whole = {
+        "object": "response",
+        "id": "resp_1",
+        "output": [{"type": "message"}, {"type": "message"}],
+    }
     made = [session.exchange(response(id="resp_1"), body=asks(user("Hi")))]
-    made.append(session.exchange(response(id="resp_2"), body=asks(user("A"), previous_response_id="resp_1"), at_s=1))
-    retrieval: dict[str, Any] = {"method": "GET", "target": "/v1/responses/resp_1", "resumes_response_id": "resp_1"}
+    made.append(
+        session.exchange(
+            response(id="resp_2"), body=asks(user("A"), previous_response_id="resp_1"), at_s=1
+        )
+    )
+    retrieval: dict[str, Any] = {
+        "method": "GET",
+        "target": "/v1/responses/resp_1",
+        "resumes_response_id": "resp_1",
+    }
     frames = [json.dumps(whole).encode()]
-    made.append(session.exchange(frames, None, content_type="application/json", at_s=2, **retrieval))
-    made.append(session.exchange(response(id="resp_3"), body=asks(user("B"), previous_response_id="resp_1"), at_s=3))
+    made.append(
+        session.exchange(frames, None, content_type="application/json", at_s=2, **retrieval)
+    )
+    made.append(
+        session.exchange(
+            response(id="resp_3"), body=asks(user("B"), previous_response_id="resp_1"), at_s=3
+        )
+    )
     return made
 
 
 @pytest.mark.parametrize("together", [True, False])
-def test_a_response_that_is_retrieved_counts_for_requests_after_it_only(database: URL, together: bool) -> None:
+def test_a_response_that_is_retrieved_counts_for_requests_after_it_only(
+    database: URL, together: bool
+) -> None:
     made = retrieved(Conversations(database).session("run"))
     keys = [(each.session_id, each.exchange_id) for each in made]
     with Store(database) as store, store.transaction():
@@ -228,7 +277,10 @@ def test_any_id_of_a_response_whose_id_rotates_leads_to_it(
     session = Conversations(database).session("run")
     types = ["response.created", "response.in_progress", "response.completed"]
     ids = [f"resp_{number}" for number in range(3)]
-    frames = [sse(type, response={"id": id, "model": "m", "output": []}) for type, id in zip(types, ids, strict=True)]
+    frames = [
+        sse(type, response={"id": id, "model": "m", "output": []})
+        for type, id in zip(types, ids, strict=True)
+    ]
     exchanges = [session.exchange(frames, body=asks(user("hi")))]
     for number, id in enumerate(ids, 1):
         body = asks(user("more"), previous_response_id=id)
@@ -237,7 +289,10 @@ def test_any_id_of_a_response_whose_id_rotates_leads_to_it(
     with Store(session.database) as store, store.transaction():
         for some in [keys] if together else [[key] for key in keys]:
             store.projector.project_all(some)
-    assert [row[:2] for row in rows(session.database)] == [(None, 0), *[(exchanges[0].exchange_id, 1)] * 3]
+    assert [row[:2] for row in rows(session.database)] == [
+        (None, 0),
+        *[(exchanges[0].exchange_id, 1)] * 3,
+    ]
 
 
 async def test_those_that_an_exchange_continues_are_found(database: URL) -> None:
@@ -253,14 +308,26 @@ async def test_those_that_an_exchange_continues_are_found(database: URL) -> None
     [
         ("_RESPONSE", "response (session_id=? AND response_id=? AND exchange_id<?)"),
         ("_CONVERSATION", "conversation (session_id=? AND conversation_id=? AND exchange_id<?)"),
-        ("_OUTPUTS", "response (session_id=? AND response_id=? AND exchange_id>? AND exchange_id<?)"),
-        ("_CONTINUING", "previous_response (session_id=? AND previous_response_id=? AND exchange_id>?)"),
-        ("_CONVERSING", "conversation (session_id=? AND conversation_id=? AND exchange_id>? AND exchange_id<?)"),
+        (
+            "_OUTPUTS",
+            "response (session_id=? AND response_id=? AND exchange_id>? AND exchange_id<?)",
+        ),
+        (
+            "_CONTINUING",
+            "previous_response (session_id=? AND previous_response_id=? AND exchange_id>?)",
+        ),
+        (
+            "_CONVERSING",
+            "conversation (session_id=? AND conversation_id=? AND exchange_id>? AND exchange_id<?)",
+        ),
     ],
 )
 def test_a_link_is_sought_by_its_index(database: URL, name: str, index: str) -> None:
     statement: Statement = getattr(links, name)
     values = dict.fromkeys((*RequestRow.__struct_fields__, "of_response", "after"))
     with connected(database) as connection:
-        steps = [step[3] for step in connection.execute(f"EXPLAIN QUERY PLAN {statement.text('sqlite')}", values)]
+        steps = [
+            step[3]
+            for step in connection.execute(f"EXPLAIN QUERY PLAN {statement.text('sqlite')}", values)
+        ]
     assert steps[0] == f"SEARCH r USING INDEX p_requests_v1_{index}"

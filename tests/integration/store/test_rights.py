@@ -35,7 +35,9 @@ def team(postgres_server: Server, postgres_template: str) -> Iterator[Team]:
 
 
 @pytest.mark.parametrize("attempt", TRIES, ids=str)
-def test_a_login_never_gets_a_row_of_another_owner(team: Team, attempt: str | tuple[str, ...]) -> None:
+def test_a_login_never_gets_a_row_of_another_owner(
+    team: Team, attempt: str | tuple[str, ...]
+) -> None:
     statements = [attempt] if isinstance(attempt, str) else attempt
     assert team.foreign_in(said_to(team.ann, *statements)) == []
 
@@ -97,7 +99,9 @@ def test_a_body_is_put_together_from_rows_of_its_own_owner(team: Team) -> None:
             store.projector.project(exchange.session_id, exchange.exchange_id)
     asked(team.url, "INSERT INTO readers VALUES ('rights_cid', 'cid', NULL)")
     cid = login(team.url, "rights_cid", OWN_READER_ROLE)
-    of_bodies = "SELECT type FROM events WHERE kind = 'request' AND type IS NOT NULL ORDER BY exchange_id"
+    of_bodies = (
+        "SELECT type FROM events WHERE kind = 'request' AND type IS NOT NULL ORDER BY exchange_id"
+    )
     assert asked(cid, of_bodies) == [("body",), ("shared",)]
     exported = run(cid, "export", "bodies")
     assert (exported.code, exported.text.count('998\\"')) == (0, 2), exported.err
@@ -105,7 +109,9 @@ def test_a_body_is_put_together_from_rows_of_its_own_owner(team: Team) -> None:
 
 def test_who_is_of_no_owner_any_more_sees_nothing_with_the_next_statement(team: Team) -> None:
     asked(team.url, "INSERT INTO readers VALUES ('rights_left', 'ann', NULL)")
-    with psycopg.connect(conninfo(login(team.url, "rights_left", OWN_READER_ROLE)), autocommit=True) as connection:
+    with psycopg.connect(
+        conninfo(login(team.url, "rights_left", OWN_READER_ROLE)), autocommit=True
+    ) as connection:
         count = f"SELECT count(*) FROM {SCHEMA}.exchanges".encode()
         assert connection.execute(count).fetchone() == (len(team.hers),)
         asked(team.url, "DELETE FROM readers WHERE login = 'rights_left'")
@@ -118,7 +124,10 @@ def test_a_login_without_an_owner_sees_nothing(team: Team) -> None:
 
 
 def test_a_team_sees_the_rows_of_its_owners(team: Team) -> None:
-    asked(team.url, "INSERT INTO readers VALUES ('rights_lead', NULL, 'ads'), ('rights_lead', NULL, 'search')")
+    asked(
+        team.url,
+        "INSERT INTO readers VALUES ('rights_lead', NULL, 'ads'), ('rights_lead', NULL, 'search')",
+    )
     lead = login(team.url, "rights_lead", OWN_READER_ROLE)
     exchanges = asked(lead, "SELECT CAST(exchange_id AS text) FROM exchanges")
     of_nobody = team.his[-1]
@@ -148,7 +157,9 @@ CHANGES = {
 
 
 @pytest.mark.parametrize(("change", "said"), CHANGES.items())
-def test_a_policy_that_was_changed_is_found_and_made_again(team: Team, change: str, said: str) -> None:
+def test_a_policy_that_was_changed_is_found_and_made_again(
+    team: Team, change: str, said: str
+) -> None:
     asked(team.url, change)
     assert list(map(str, schema_differences(team.url))) == [said]
     asked(team.url, "DROP POLICY IF EXISTS more ON events")

@@ -34,7 +34,11 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
         exchange = begin(store)
         add(
             store,
-            make_events(exchange, [b"{}", b"a", b"b", make_end("completed")], ["request", "frame", "frame", "end"]),
+            make_events(
+                exchange,
+                [b"{}", b"a", b"b", make_end("completed")],
+                ["request", "frame", "frame", "end"],
+            ),
         )
         add_open_exchange(store)
     return path
@@ -43,7 +47,9 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def db(recorded: Path, tmp_path: Path) -> Iterator[sqlite3.Connection]:
     """An unguarded connection, as any program would open it, to a copy of that log."""
-    with closing(sqlite3.connect(shutil.copy(recorded, tmp_path / "log.db"), isolation_level=None)) as connection:
+    with closing(
+        sqlite3.connect(shutil.copy(recorded, tmp_path / "log.db"), isolation_level=None)
+    ) as connection:
         connection.execute("INSERT INTO tombstones VALUES ('gone', 1, 'asked for', '{}', x'00')")
         yield connection
 
@@ -61,10 +67,17 @@ def contents(db: sqlite3.Connection) -> list[str]:
 
 @pytest.mark.parametrize(
     ("table", "struct"),
-    [(schema.sessions, Session), (schema.exchanges, Exchange), (schema.events, Event), (schema.prices, PriceRow)],
+    [
+        (schema.sessions, Session),
+        (schema.exchanges, Exchange),
+        (schema.events, Event),
+        (schema.prices, PriceRow),
+    ],
     ids=["sessions", "exchanges", "events", "prices"],
 )
-def test_the_columns_are_the_fields_of_the_struct(table: Table, struct: type[msgspec.Struct]) -> None:
+def test_the_columns_are_the_fields_of_the_struct(
+    table: Table, struct: type[msgspec.Struct]
+) -> None:
     assert tuple(column.name for column in table.columns) == struct.__struct_fields__
     if struct is PriceRow:
         assert {column.name for column in table.primary_key} == set(PRICE_KEY)
@@ -76,15 +89,21 @@ def test_a_projections_table_is_its_row() -> None:
         assert table.name == projection.table
         assert tuple(column.name for column in table.columns) == projection.row.__struct_fields__
         assert tuple(column.name for column in table.primary_key) == projection.key
-        for column, field in zip(table.columns, msgspec.structs.fields(projection.row), strict=True):
+        for column, field in zip(
+            table.columns, msgspec.structs.fields(projection.row), strict=True
+        ):
             types = set(get_args(field.type)) or {field.type}
             assert column.nullable == (type(None) in types), (table.name, column.name)
             python = {bool: int}.get(field.type, field.type)
-            assert column.type.python_type in types | {python, int if bool in types else str}, (table.name, column.name)
+            assert column.type.python_type in types | {python, int if bool in types else str}, (
+                table.name,
+                column.name,
+            )
 
 
 BY_CONTENT = {
-    "p_history_v1_digest",  # which session it is is what is asked: no key, and it may have a thing twice
+    # which session it is is what is asked: no key, and it may have a thing twice
+    "p_history_v1_digest",
     "p_history_v1_request",
     "p_usage_v1_sums",  # sums of a file by day, over all sessions; a server has none
 }
@@ -108,9 +127,13 @@ def test_what_is_disposable_can_be_changed_and_deleted(db: sqlite3.Connection) -
 def objects(path: Path) -> dict[str, str]:
     with closing(sqlite3.connect(path)) as connection:
         rows = connection.execute(
-            "SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL AND name <> ?", [VERSION_TABLE]
+            "SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL AND name <> ?",
+            [VERSION_TABLE],
         )
-        return {name: re.sub(r"\s*([(),;])\s*", r"\1", re.sub(r"\s+", " ", sql).strip()) for name, sql in rows}
+        return {
+            name: re.sub(r"\s*([(),;])\s*", r"\1", re.sub(r"\s+", " ", sql).strip())
+            for name, sql in rows
+        }
 
 
 def test_the_migrated_schema_is_the_declared_one(tmp_path: Path) -> None:
@@ -127,7 +150,11 @@ def test_every_table_is_strict_and_has_a_rowid(db: sqlite3.Connection) -> None:
     rows = db.execute(
         "SELECT name, strict, wr FROM pragma_table_list WHERE type = 'table' AND schema = 'main'"
     ).fetchall()
-    tables = {name: (strict, without_rowid) for name, strict, without_rowid in rows if not name.startswith("sqlite_")}
+    tables = {
+        name: (strict, without_rowid)
+        for name, strict, without_rowid in rows
+        if not name.startswith("sqlite_")
+    }
     assert tables.pop(VERSION_TABLE) == (0, 0)
     assert tables == {table.name: (1, 0) for table in TABLES}
 
@@ -147,7 +174,14 @@ REFUSED = [
     "WITH gone AS (SELECT 1) DELETE FROM stored_events WHERE pos IN gone",
     *(
         f"{verb} INTO stored_events VALUES ({KEY}, 1, {EVENT})"
-        for verb in ("INSERT", "INSERT OR REPLACE", "REPLACE", "INSERT OR IGNORE", "INSERT OR ABORT", "INSERT OR FAIL")
+        for verb in (
+            "INSERT",
+            "INSERT OR REPLACE",
+            "REPLACE",
+            "INSERT OR IGNORE",
+            "INSERT OR ABORT",
+            "INSERT OR FAIL",
+        )
     ),
     f"INSERT INTO stored_events VALUES ({KEY}, 1, {EVENT}) ON CONFLICT DO NOTHING",
     f"INSERT INTO stored_events VALUES ({KEY}, 1, {EVENT}) "
@@ -255,7 +289,9 @@ def test_a_row_that_differs_in_one_column_is_refused(db: sqlite3.Connection) -> 
 @pytest.mark.parametrize("view", ["exchanges", "events"])
 def test_a_view_of_the_log_takes_nothing(db: sqlite3.Connection, view: str) -> None:
     for statement in (f"INSERT INTO {view} SELECT * FROM {view}", f"DELETE FROM {view}"):
-        with pytest.raises(sqlite3.OperationalError, match=f"cannot modify {view} because it is a view"):
+        with pytest.raises(
+            sqlite3.OperationalError, match=f"cannot modify {view} because it is a view"
+        ):
             db.execute(statement)
 
 
@@ -282,7 +318,15 @@ def test_the_guard_of_events_only_seeks(db: sqlite3.Connection) -> None:
 
 
 def test_payloads_are_text_whatever_the_bytes(tmp_path: Path) -> None:
-    payloads = [b'{"a":1}', b'"\\u0000"', b'"\x00"', b'"\\ud800"', b"\xff\xfe", b"", "ü€😀".encode()]
+    payloads = [
+        b'{"a":1}',
+        b'"\\u0000"',
+        b'"\x00"',
+        b'"\\ud800"',
+        b"\xff\xfe",
+        b"",
+        "ü€😀".encode(),
+    ]
     with Store(tmp_path / "log.db") as store:
         exchange = begin(store)
         frames = make_events(exchange, [b"data: " + payload + b"\n\n" for payload in payloads])
@@ -293,4 +337,6 @@ def test_payloads_are_text_whatever_the_bytes(tmp_path: Path) -> None:
         add(store, [*framed, msgspec.structs.replace(frames[0], pos=len(payloads))])
     with closing(sqlite3.connect(tmp_path / "log.db")) as connection:
         connection.text_factory = bytes
-        assert [row[0] for row in connection.execute("SELECT payload FROM event_payloads ORDER BY pos")] == payloads
+        assert [
+            row[0] for row in connection.execute("SELECT payload FROM event_payloads ORDER BY pos")
+        ] == payloads

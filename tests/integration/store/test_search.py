@@ -19,7 +19,8 @@ ITEMS = tables_of["items"].name
 COLUMNS = "text, refusal, summary_text, arguments"
 ADD = f"INSERT INTO {SEARCH} (rowid, {COLUMNS}) SELECT rowid, {COLUMNS} FROM {ITEMS} WHERE item = ?"
 REMOVE = (
-    f"INSERT INTO {SEARCH} ({SEARCH}, rowid, {COLUMNS}) SELECT 'delete', rowid, {COLUMNS} FROM {ITEMS} WHERE item = ?"
+    f"INSERT INTO {SEARCH} ({SEARCH}, rowid, {COLUMNS}) SELECT 'delete', rowid, {COLUMNS} "
+    f"FROM {ITEMS} WHERE item = ?"
 )
 
 
@@ -39,7 +40,8 @@ def say(db: sqlite3.Connection, *items: dict[str, Any]) -> None:
 
 def found(db: sqlite3.Connection, words: str) -> list[int]:
     sql = (
-        f"SELECT item FROM {SEARCH} JOIN {ITEMS} AS i ON i.rowid = {SEARCH}.rowid WHERE {SEARCH} MATCH ? ORDER BY item"
+        f"SELECT item FROM {SEARCH} JOIN {ITEMS} AS i ON i.rowid = {SEARCH}.rowid WHERE "
+        f"{SEARCH} MATCH ? ORDER BY item"
     )
     return [item for (item,) in db.execute(sql, [words])]
 
@@ -54,7 +56,13 @@ def test_words_are_found_in_every_text(database: URL) -> None:
     )
     with written(database) as connection:
         exchange = an_exchange(connection)
-        put(connection, *(row(ItemRow, exchange, item=n, kind=f"{n}", **fields) for n, fields in enumerate(said)))
+        put(
+            connection,
+            *(
+                row(ItemRow, exchange, item=n, kind=f"{n}", **fields)
+                for n, fields in enumerate(said)
+            ),
+        )
         reindex(connection)
     assert matching(database, "word") == ["0", "1", "2", "3"]
 
@@ -91,10 +99,14 @@ def test_the_index_and_its_rows_can_be_told_apart_when_they_differ(db: sqlite3.C
 
 
 def test_a_vacuum_leaves_every_word_with_its_row(db: sqlite3.Connection) -> None:
-    """SQLite may number rows anew in a vacuum where a table has no integer key: it does not where it has an index."""
+    """SQLite may number rows anew in a vacuum where a table has no integer key: it does not where
+    it has an index.
+    """
     say(db, *({"text": f"word{number}"} for number in range(20)))
     db.execute(REMOVE, [3])
     db.execute(f"DELETE FROM {ITEMS} WHERE item = 3")
     db.commit()
     db.execute("VACUUM")
-    assert [found(db, f"word{number}") for number in range(20)] == [[n] if n != 3 else [] for n in range(20)]
+    assert [found(db, f"word{number}") for number in range(20)] == [
+        [n] if n != 3 else [] for n in range(20)
+    ]

@@ -40,7 +40,9 @@ PAGE_BYTES = 4096
 def path(tmp_path: Path) -> Path:
     path = tmp_path / "a ?#%.db"
     with closing(sqlite3.connect(path)) as connection:
-        connection.executescript("PRAGMA journal_mode = wal; CREATE TABLE t (x); INSERT INTO t VALUES (1);")
+        connection.executescript(
+            "PRAGMA journal_mode = wal; CREATE TABLE t (x); INSERT INTO t VALUES (1);"
+        )
     return path
 
 
@@ -82,9 +84,13 @@ def test_an_upgrade_leaves_the_journal_mode_alone(tmp_path: Path) -> None:
 
 def test_a_pragma_that_is_not_taken_is_an_error() -> None:
     with closing(sqlite3.connect(":memory:")) as connection:
-        with pytest.raises(StoreError, match="does not take PRAGMA journal_mode = wal; it says 'memory'"):
+        with pytest.raises(
+            StoreError, match="does not take PRAGMA journal_mode = wal; it says 'memory'"
+        ):
             apply(connection, WRITER)
-        with pytest.raises(StoreError, match="does not take PRAGMA no_such_pragma = 1; it says None"):
+        with pytest.raises(
+            StoreError, match="does not take PRAGMA no_such_pragma = 1; it says None"
+        ):
             apply(connection, {"no_such_pragma": 1})
 
 
@@ -102,7 +108,8 @@ def test_a_pragma_that_is_not_taken_is_an_error() -> None:
 async def test_a_reader_cannot_write(path: Path, statement: str) -> None:
     pool = reader(database_url(path))
     async with pool.connect() as connection:
-        await connection.execute(text("PRAGMA query_only = 0"))  # the file itself is open for reading only
+        # the file itself is open for reading only
+        await connection.execute(text("PRAGMA query_only = 0"))
         with pytest.raises(DBAPIError):
             await connection.execute(text(statement))
     await pool.dispose()
@@ -111,7 +118,9 @@ async def test_a_reader_cannot_write(path: Path, statement: str) -> None:
 async def test_a_reader_takes_any_bytes_for_text(path: Path) -> None:
     pool = reader(database_url(path))
     async with pool.connect() as connection:
-        assert (await connection.execute(text("SELECT CAST(x'41ff42' AS TEXT)"))).scalar_one() == "A\ufffdB"
+        assert (
+            await connection.execute(text("SELECT CAST(x'41ff42' AS TEXT)"))
+        ).scalar_one() == "A\ufffdB"
     await pool.dispose()
 
 
@@ -151,7 +160,9 @@ def test_files_are_for_their_owner_alone_whatever_the_umask(tmp_path: Path) -> N
     finally:
         os.umask(umask)
     assert modes == dict.fromkeys(["log.db", "log.db-wal", "log.db-shm", "log.db.lock"], 0o600)
-    assert [directory.stat().st_mode & 0o777 for directory in (path.parent, path.parent.parent)] == [0o700, 0o700]
+    assert [
+        directory.stat().st_mode & 0o777 for directory in (path.parent, path.parent.parent)
+    ] == [0o700, 0o700]
 
 
 def test_a_file_that_is_there_is_left_as_it_is(path: Path) -> None:
@@ -165,9 +176,16 @@ def test_a_path_where_no_file_can_be_is_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
     for path, sentence in {
         tmp_path: f"{tmp_path} is a directory: the database needs the path of a file.",
-        tmp_path / "file" / "log.db": f"The database {tmp_path}/file/log.db cannot be created: Not a directory.",
-        Path("/proc/log.db"): "The database /proc/log.db cannot be created: No such file or directory.",
-        tmp_path / ("x" * 300): f"The database {tmp_path / ('x' * 300)} cannot be created: File name too long.",
+        tmp_path
+        / "file"
+        / "log.db": f"The database {tmp_path}/file/log.db cannot be created: Not a directory.",
+        Path(
+            "/proc/log.db"
+        ): "The database /proc/log.db cannot be created: No such file or directory.",
+        tmp_path
+        / (
+            "x" * 300
+        ): f"The database {tmp_path / ('x' * 300)} cannot be created: File name too long.",
     }.items():
         with pytest.raises(StoreError) as refusal:
             create_file(path)
@@ -200,7 +218,9 @@ def test_a_lock_that_cannot_be_made_is_one_sentence(tmp_path: Path) -> None:
 
 def test_a_lock_that_is_a_link_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "log.db.lock").symlink_to(tmp_path / "theirs")
-    with pytest.raises(StoreError, match=r"cannot be written: .*log\.db\.lock: Too many levels of symbolic links\."):
+    with pytest.raises(
+        StoreError, match=r"cannot be written: .*log\.db\.lock: Too many levels of symbolic links\."
+    ):
         Store(tmp_path / "log.db")
     assert not (tmp_path / "theirs").exists()
 

@@ -28,9 +28,13 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 def stored(store: Store, exchange: Exchange | None = None) -> list[Event]:
     with closing(sqlite3.connect(store.path)) as connection:
-        rows = connection.execute("SELECT * FROM events ORDER BY session_id, exchange_id, pos").fetchall()
+        rows = connection.execute(
+            "SELECT * FROM events ORDER BY session_id, exchange_id, pos"
+        ).fetchall()
     events = [Event(*row) for row in rows]
-    return [event for event in events if exchange is None or event.exchange_id == exchange.exchange_id]
+    return [
+        event for event in events if exchange is None or event.exchange_id == exchange.exchange_id
+    ]
 
 
 def count(store: Store, table: str) -> int:
@@ -60,7 +64,10 @@ def test_the_store_writes_by_its_recipe(store: Store) -> None:
 
 def test_who_only_looks_waits_for_no_other_writer(store: Store) -> None:
     exchange = begin(store)
-    with write_lock(store.path, 0), closing(sqlite3.connect(store.path, isolation_level=None)) as other:
+    with (
+        write_lock(store.path, 0),
+        closing(sqlite3.connect(store.path, isolation_level=None)) as other,
+    ):
         other.execute("BEGIN IMMEDIATE")
         with store.looking():
             assert store.session_of_exchange(exchange.exchange_id) == exchange.session_id
@@ -90,7 +97,10 @@ def test_only_one_store_writes_at_a_time_and_both_may(store: Store) -> None:
     exchange = begin(store)
     events = make_events(exchange, [b"%d" % number for number in range(20)])
     with Store(store.path, busy_timeout_s=0.05) as other:
-        with store.transaction(), pytest.raises(StoreBusyError, match="Another recorder is writing"):
+        with (
+            store.transaction(),
+            pytest.raises(StoreBusyError, match="Another recorder is writing"),
+        ):
             add(other, events)
         for number, event in enumerate(events):
             add((store, other)[number % 2], [event])
@@ -118,7 +128,9 @@ def test_a_full_disk_is_busy_leaves_no_hole_and_is_survived(store: Store) -> Non
     add(store, events[:1])
     fill(store)
     for _ in range(2):
-        with pytest.raises(StoreBusyError, match=r"There is no room for the database .*: free some disk space"):
+        with pytest.raises(
+            StoreBusyError, match=r"There is no room for the database .*: free some disk space"
+        ):
             add(store, events)
     assert stored(store) == events[:1]
     free(store)
@@ -126,7 +138,9 @@ def test_a_full_disk_is_busy_leaves_no_hole_and_is_survived(store: Store) -> Non
     assert stored(store) == events
 
 
-def test_a_transaction_with_a_failure_in_it_is_not_committed_even_if_the_caller_goes_on(store: Store) -> None:
+def test_a_transaction_with_a_failure_in_it_is_not_committed_even_if_the_caller_goes_on(
+    store: Store,
+) -> None:
     events = megabytes(begin(store), 2)
     fill(store)
 
@@ -167,7 +181,9 @@ def test_the_wal_is_moved_into_the_database_as_it_grows(store: Store) -> None:
     assert store.path.stat().st_size > 2 * WAL_BYTES
 
 
-def test_a_reader_in_a_transaction_stops_neither_the_writer_nor_for_good_the_checkpoint(store: Store) -> None:
+def test_a_reader_in_a_transaction_stops_neither_the_writer_nor_for_good_the_checkpoint(
+    store: Store,
+) -> None:
     events = megabytes(begin(store), 50)
     add(store, events[:1])
     with closing(sqlite3.connect(store.path, isolation_level=None)) as reader:
@@ -186,7 +202,10 @@ def test_a_reader_in_a_transaction_stops_neither_the_writer_nor_for_good_the_che
 def test_a_checkpoint_that_a_reader_was_in_the_way_of_is_made_within_a_minute(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also if nothing more is written: an idle ingester calls `tidy` all the time. The clock does the waiting here."""
+    """Also if nothing more is written: an idle ingester calls `tidy` all the time.
+
+    The clock does the waiting here.
+    """
     events, began_s, passed_s = megabytes(begin(store), 20), time.monotonic(), 0.0
     monkeypatch.setattr(time, "monotonic", lambda: began_s + passed_s)
     with closing(sqlite3.connect(store.path, isolation_level=None)) as reader:
@@ -208,7 +227,9 @@ def test_what_is_deleted_is_overwritten_where_it_stood(store: Store) -> None:
     canary = b"canary" * 20
     with store.transaction():
         driver(store).execute("CREATE TABLE small (secret BLOB)")
-        driver(store).executemany("INSERT INTO small VALUES (?)", [(canary + b"%d" % n,) for n in range(100)])
+        driver(store).executemany(
+            "INSERT INTO small VALUES (?)", [(canary + b"%d" % n,) for n in range(100)]
+        )
     store.checkpoint()
     assert canary in store.path.read_bytes()
     with store.transaction():
@@ -304,7 +325,9 @@ def test_a_database_that_is_gone_is_lost_and_the_same_transaction_goes_into_a_ne
 
 
 @pytest.mark.parametrize("lose", [delete, replace])
-def test_no_commit_counts_that_went_into_a_deleted_file(store: Store, lose: Callable[[Path], None]) -> None:
+def test_no_commit_counts_that_went_into_a_deleted_file(
+    store: Store, lose: Callable[[Path], None]
+) -> None:
     def lose_in_mid_transaction() -> None:
         with store.transaction():
             store.add_session(make_session())
@@ -338,4 +361,7 @@ def test_the_numbers_of_an_attempt_that_was_undone_are_nobody_s(store: Store) ->
             store.append(of_type(undone, "a"))
             raise ZeroDivisionError
         store.append(of_type(kept, "b", "a"))
-    assert [(event.type, event.item_id) for event in stored(store)] == [("b", "b-item"), ("a", "a-item")]
+    assert [(event.type, event.item_id) for event in stored(store)] == [
+        ("b", "b-item"),
+        ("a", "a-item"),
+    ]

@@ -19,7 +19,15 @@ from recorder.model.events import Event, Exchange, Kind
 from recorder.store.queries.resumed_response import FIRST_EVENTS, RECENT_EXCHANGES
 from recorder.store.sql import Statement
 from recorder.store.write.writer import Store
-from tests.support.rows import add, begin, make_end, make_events, make_exchange, make_id, make_session
+from tests.support.rows import (
+    add,
+    begin,
+    make_end,
+    make_events,
+    make_exchange,
+    make_id,
+    make_session,
+)
 
 
 @pytest.fixture
@@ -34,8 +42,13 @@ def rows(store: Store, sql: str) -> list[tuple[Any, ...]]:
 
 
 def stored(store: Store, exchange: Exchange | None = None) -> list[Event]:
-    events = [Event(*row) for row in rows(store, "SELECT * FROM events ORDER BY session_id, exchange_id, pos")]
-    return [event for event in events if exchange is None or event.exchange_id == exchange.exchange_id]
+    events = [
+        Event(*row)
+        for row in rows(store, "SELECT * FROM events ORDER BY session_id, exchange_id, pos")
+    ]
+    return [
+        event for event in events if exchange is None or event.exchange_id == exchange.exchange_id
+    ]
 
 
 def count(store: Store, table: str) -> int:
@@ -45,8 +58,12 @@ def count(store: Store, table: str) -> int:
 
 def test_what_went_in_comes_out(store: Store) -> None:
     session = make_session(labels='{"a": "ü"}', origin="import")
-    exchange = make_exchange(session, client="codex", client_version="1", thread_id="t", turn_id="u", attempt=2)
-    events = make_events(exchange, [b"{}", bytes(range(256)), b"", b"\r\n\x00\xff"], ["request", "frame", "tail"])
+    exchange = make_exchange(
+        session, client="codex", client_version="1", thread_id="t", turn_id="u", attempt=2
+    )
+    events = make_events(
+        exchange, [b"{}", bytes(range(256)), b"", b"\r\n\x00\xff"], ["request", "frame", "tail"]
+    )
     with store.transaction():
         store.add_session(session)
         store.add_exchange(exchange)
@@ -58,8 +75,12 @@ def test_what_went_in_comes_out(store: Store) -> None:
 
 @pytest.mark.long
 @given(raws=st.lists(st.binary(max_size=300), min_size=1, max_size=20), data=st.data())
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_any_bytes_in_any_batches_are_kept(store: Store, raws: list[bytes], data: st.DataObject) -> None:
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+def test_any_bytes_in_any_batches_are_kept(
+    store: Store, raws: list[bytes], data: st.DataObject
+) -> None:
     number = count(store, "exchanges") + 1
     exchange = begin(store, number)
     events = make_events(exchange, raws)
@@ -79,7 +100,9 @@ def test_interleaved_exchanges_are_sorted_by_the_store(store: Store) -> None:
 def test_a_repeated_transaction_changes_nothing(store: Store) -> None:
     session = make_session()
     exchange = make_exchange(session)
-    events = make_events(exchange, [b"{}", b"a", make_end("completed")], ["request", "frame", "end"])
+    events = make_events(
+        exchange, [b"{}", b"a", make_end("completed")], ["request", "frame", "end"]
+    )
     for _ in range(3):
         with store.transaction():
             store.add_session(session)
@@ -87,13 +110,25 @@ def test_a_repeated_transaction_changes_nothing(store: Store) -> None:
             store.append(events)
             store.set_offset("recorder-1", 1, 100)
     assert stored(store) == events
-    assert [count(store, table) for table in ("sessions", "exchanges", "ingest_offsets")] == [1, 1, 1]
+    assert [count(store, table) for table in ("sessions", "exchanges", "ingest_offsets")] == [
+        1,
+        1,
+        1,
+    ]
 
 
 @pytest.mark.long
-@given(st.lists(st.tuples(st.integers(0, 12), st.sampled_from(["heard", "unheard", "undone"])), max_size=8))
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_a_commit_that_nobody_heard_of_may_be_repeated(store: Store, attempts: list[tuple[int, str]]) -> None:
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 12), st.sampled_from(["heard", "unheard", "undone"])), max_size=8
+    )
+)
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+def test_a_commit_that_nobody_heard_of_may_be_repeated(
+    store: Store, attempts: list[tuple[int, str]]
+) -> None:
     exchange = begin(store, count(store, "exchanges") + 1)
     events = make_events(exchange, [b"%d" % number for number in range(30)])
     heard = 0
@@ -111,8 +146,13 @@ def test_other_content_at_a_position_is_refused(store: Store) -> None:
     exchange = begin(store)
     events = make_events(exchange, [b"a", b"b", b"c"])
     add(store, events)
-    for other in (make_events(exchange, [b"a", b"B", b"c"]), [msgspec.structs.replace(events[1], t_ns=7)]):
-        with pytest.raises(StoreConflictError, match=r"refused a row: .*other content stands at that key"):
+    for other in (
+        make_events(exchange, [b"a", b"B", b"c"]),
+        [msgspec.structs.replace(events[1], t_ns=7)],
+    ):
+        with pytest.raises(
+            StoreConflictError, match=r"refused a row: .*other content stands at that key"
+        ):
             add(store, other)
     assert stored(store) == events
 
@@ -177,7 +217,8 @@ def test_offsets_are_set_replaced_and_forgotten(store: Store) -> None:
         store.set_offset("a", 1, 100)
         store.set_offset("b", 7, 7)
         store.set_offset("a", 2, 50)
-        store.set_offset("a", 1, 200)  # a commit that a server did late, after its repetition and the next
+        # a commit that a server did late, after its repetition and the next
+        store.set_offset("a", 1, 200)
         assert (store.offset("a"), store.offset("b")) == ((2, 50), (7, 7))
         store.forget_offset("a")
         assert (store.offset("a"), store.offset("b")) == (None, (7, 7))
@@ -185,8 +226,15 @@ def test_offsets_are_set_replaced_and_forgotten(store: Store) -> None:
 
 def test_the_newest_session_of_a_name_and_a_source_is_found(store: Store) -> None:
     with store.transaction():
-        for number, created_ns, source in ((1, 10, "prefix"), (2, 30, "prefix"), (3, 20, "prefix"), (4, 99, "header")):
-            store.add_session(make_session(number, name="run", created_ns=created_ns, source=source))
+        for number, created_ns, source in (
+            (1, 10, "prefix"),
+            (2, 30, "prefix"),
+            (3, 20, "prefix"),
+            (4, 99, "header"),
+        ):
+            store.add_session(
+                make_session(number, name="run", created_ns=created_ns, source=source)
+            )
         newest = [make_session(number).session_id for number in (2, 4)]
         assert store.sessions_of(make_id(9), "run", ["prefix", "header"]) == [None, *newest]
         assert store.sessions_of(make_id(9), "run", ["codex"]) == [None, None]
@@ -209,7 +257,10 @@ def created(response_id: bytes) -> bytes:
 def test_the_session_of_a_response_is_found(store: Store) -> None:
     exchanges = [begin(store, number) for number in (1, 2, 3)]
     for exchange, response_id in zip(exchanges, (b"resp_1", b"resp_2", b"resp_22"), strict=True):
-        add(store, make_events(exchange, [b"{}", b"{}", created(response_id)], ["request", "response"]))
+        add(
+            store,
+            make_events(exchange, [b"{}", b"{}", created(response_id)], ["request", "response"]),
+        )
     with store.transaction():
         assert store.session_of_response("resp_2") == exchanges[1].session_id
         assert store.session_of_response("resp_22") == exchanges[2].session_id
@@ -219,7 +270,10 @@ def test_the_session_of_a_response_is_found(store: Store) -> None:
 
 def test_a_request_that_names_a_response_did_not_produce_it(store: Store) -> None:
     body = b'{"previous_response_id":"resp_1"}'
-    add(store, make_events(begin(store, 1), [b"{}", b"{}", created(b"resp_1")], ["request", "response"]))
+    add(
+        store,
+        make_events(begin(store, 1), [b"{}", b"{}", created(b"resp_1")], ["request", "response"]),
+    )
     add(store, make_events(begin(store, 2), [b"{}", body], ["request", "request"]))
     with store.transaction():
         assert store.session_of_response("resp_1") == make_session(1).session_id
@@ -227,7 +281,10 @@ def test_a_request_that_names_a_response_did_not_produce_it(store: Store) -> Non
 
 def test_a_request_in_many_parts_does_not_hide_the_response(store: Store) -> None:
     parts: list[Kind] = ["request"] * 20
-    add(store, make_events(begin(store, 1), [b"{}"] * 21 + [created(b"resp_1")], [*parts, "response"]))
+    add(
+        store,
+        make_events(begin(store, 1), [b"{}"] * 21 + [created(b"resp_1")], [*parts, "response"]),
+    )
     with store.transaction():
         assert store.session_of_response("resp_1") == make_session(1).session_id
 
@@ -235,7 +292,10 @@ def test_a_request_in_many_parts_does_not_hide_the_response(store: Store) -> Non
 def test_the_search_for_a_response_is_bounded(store: Store) -> None:
     late = [b"{}", b"{}", *[b"x"] * FIRST_EVENTS, created(b"resp_late")]
     add(store, make_events(begin(store, 1), late, ["request", "response"]))
-    add(store, make_events(begin(store, 2), [b"{}", b"{}", created(b"resp_old")], ["request", "response"]))
+    add(
+        store,
+        make_events(begin(store, 2), [b"{}", b"{}", created(b"resp_old")], ["request", "response"]),
+    )
     session = make_session(3)
     exchanges = [make_exchange(session, number) for number in range(3, 3 + RECENT_EXCHANGES)]
     with store.transaction():
@@ -245,5 +305,11 @@ def test_the_search_for_a_response_is_bounded(store: Store) -> None:
         for exchange in exchanges:
             store.add_exchange(exchange)
         kinds: list[Kind] = ["request", "response"]
-        store.append([event for exchange in exchanges for event in make_events(exchange, [bytes(300)] * 10, kinds)])
+        store.append(
+            [
+                event
+                for exchange in exchanges
+                for event in make_events(exchange, [bytes(300)] * 10, kinds)
+            ]
+        )
         assert store.session_of_response("resp_old") is None

@@ -1,4 +1,6 @@
-"""Sessions of aiohttp with the connector of the fixture: whatever host they ask, the recordings answer it."""
+"""Sessions of aiohttp with the connector of the fixture: whatever host they ask, the recordings
+answer it.
+"""
 
 from __future__ import annotations
 
@@ -55,11 +57,17 @@ def test_an_event_comes_before_the_next_is_due(project: Project) -> None:
 
 @pytest.mark.parametrize(
     ("fault", "error"),
-    [("cut@1", "ClientPayloadError"), ("cut@1:reset", "ClientPayloadError"), ("cut@0:reset", "ClientError")],
+    [
+        ("cut@1", "ClientPayloadError"),
+        ("cut@1:reset", "ClientPayloadError"),
+        ("cut@0:reset", "ClientError"),
+    ],
 )
 def test_a_failure_is_an_exception_of_the_library(project: Project, fault: str, error: str) -> None:
     body = f"with pytest.raises(aiohttp.{error}): await post(recorder_replay)"
-    text = text_of(body).replace("def test_one", f"@pytest.mark.recorder(fault={fault!r})\ndef test_one")
+    text = text_of(body).replace(
+        "def test_one", f"@pytest.mark.recorder(fault={fault!r})\ndef test_one"
+    )
     project.holds("hi").test(text).said(passed=1)
 
 
@@ -75,19 +83,29 @@ def test_it_shares_the_recordings_of_a_test_with_the_server(project: Project) ->
     project.holds("hi", "ho").test(text_of(body)).said(passed=1)
 
 
-def test_what_a_session_asks_is_recorded_from_the_host_that_it_names(project: Project, upstream: Upstream) -> None:
+def test_what_a_session_asks_is_recorded_from_the_host_that_it_names(
+    project: Project, upstream: Upstream
+) -> None:
     project.pytester.makeini(f"[pytest]\nrecorder_upstream = local={upstream.base}")
-    project.test(text_of(f"assert await post(recorder_replay, {upstream.base!r}) == (200, CONTENT)"))
+    project.test(
+        text_of(f"assert await post(recorder_replay, {upstream.base!r}) == (200, CONTENT)")
+    )
     project.said("--recorder-mode=once", passed=1)
     [recording] = project.recordings()
-    assert (recording.request.upstream, b"".join(each.raw for each in recording.pieces)) == ("local", stream())
+    assert (recording.request.upstream, b"".join(each.raw for each in recording.pieces)) == (
+        "local",
+        stream(),
+    )
     project.said(passed=1)
     assert len(upstream.asked) == 1
 
 
-def test_a_host_that_nobody_named_is_not_asked_while_recording(project: Project, upstream: Upstream) -> None:
+def test_a_host_that_nobody_named_is_not_asked_while_recording(
+    project: Project, upstream: Upstream
+) -> None:
     body = (
-        f"status, text = await post(recorder_replay, {upstream.base!r}); assert status == 404; raise ValueError(text)"
+        f"status, text = await post(recorder_replay, {upstream.base!r}); assert status == "
+        f"404; raise ValueError(text)"
     )
     said = project.test(text_of(body)).said("--recorder-mode=once", failed=1)
     assert "name it as NAME=URL, in the ini file of pytest with recorder_upstream" in said

@@ -103,7 +103,9 @@ class TestIt:
 
 def test_a_missing_cassette_says_how_to_record_it(project: Project) -> None:
     said = project.test(ONE_TEST).said(errors=1)
-    assert f"recorder: There is no cassette {ONE_CASSETTE}. Record it from the real upstream:" in said
+    assert (
+        f"recorder: There is no cassette {ONE_CASSETTE}. Record it from the real upstream:" in said
+    )
     assert said.count("pytest --recorder-mode once test_it.py::test_one") == 1
     assert "Traceback" not in said
     assert "During handling" not in said
@@ -113,7 +115,10 @@ def test_a_cassette_that_cannot_be_read_fails_with_its_line(held: Project) -> No
     path = held.test(ONE_TEST).pytester.path / ONE_CASSETTE
     path.write_bytes(path.read_bytes() + b"nonsense\n")
     said = held.said(errors=1)
-    assert f"test_one.sse.jsonl cannot be read: line {len(path.read_bytes().splitlines())} is none" in said
+    assert (
+        f"test_one.sse.jsonl cannot be read: line {len(path.read_bytes().splitlines())} is none"
+        in said
+    )
 
 
 def test_a_request_that_is_not_recorded_fails_a_test_that_did_not_notice(held: Project) -> None:
@@ -138,7 +143,10 @@ def test_a_request_that_is_not_recorded_is_told_of_where_the_test_fails(held: Pr
 
 def test_recordings_that_are_not_asked_for_fail_the_test(project: Project) -> None:
     said = project.holds("hi", "ho").test(ONE_TEST).said(passed=1, errors=1)
-    assert f"recorder: 1 of 2 recordings in {ONE_CASSETTE} was not asked for:\n  2. POST /v1/responses (openai)" in said
+    assert (
+        f"recorder: 1 of 2 recordings in {ONE_CASSETTE} was not asked for:\n  2. POST /v1/responses (openai)"
+        in said
+    )
     assert "pytest --recorder-mode rewrite test_it.py::test_one" in said
 
 
@@ -182,7 +190,9 @@ def test_one(recorder_replay):
 
 
 def test_a_fault_that_does_nothing_fails_the_test(held: Project) -> None:
-    said = held.test(f"@pytest.mark.recorder(fault=['cut@12', 'slice:3'])\n{ONE_TEST}").said(passed=1, errors=1)
+    said = held.test(f"@pytest.mark.recorder(fault=['cut@12', 'slice:3'])\n{ONE_TEST}").said(
+        passed=1, errors=1
+    )
     assert said.count("recorder: the fault cut@12 did nothing: the stream had 5 events.") == 1
     assert "slice:3 did" not in said
 
@@ -211,7 +221,9 @@ def test_one(recorder_replay):
     assert f"The nearest is exchange 1 of {ONE_CASSETTE}, already used. It differs" in said
 
 
-def test_what_a_library_raises_for_a_recording_shows_nothing_of_what_is_behind_it(held: Project) -> None:
+def test_what_a_library_raises_for_a_recording_shows_nothing_of_what_is_behind_it(
+    held: Project,
+) -> None:
     said = held.test("""
 from recorder.testing import recorded_in
 def test_one(recorder_replay):
@@ -226,12 +238,23 @@ def test_three():
 """).said(passed=1, failed=2)
     assert "ReadError" in said
     assert "nowhere.db" in said
-    for behind in ("libraries.py", "faults.py", "futures", "stored.py", "During handling", "direct cause"):
+    for behind in (
+        "libraries.py",
+        "faults.py",
+        "futures",
+        "stored.py",
+        "During handling",
+        "direct cause",
+    ):
         assert behind not in said, behind
 
 
-@pytest.mark.parametrize(("marker", "option"), [("speed=0.02", "max"), ("", "0.02"), ("speed='0.02'", "max")])
-def test_an_answer_takes_the_recorded_time_by_the_speed(held: Project, marker: str, option: str) -> None:
+@pytest.mark.parametrize(
+    ("marker", "option"), [("speed=0.02", "max"), ("", "0.02"), ("speed='0.02'", "max")]
+)
+def test_an_answer_takes_the_recorded_time_by_the_speed(
+    held: Project, marker: str, option: str
+) -> None:
     held.test(f"""
 import time
 @pytest.mark.recorder({marker})
@@ -266,10 +289,14 @@ def test_one(recorder_replay):
 CHANGED_INSTRUCTIONS = ASKED_OTHERWISE.replace('"run": "tuesday"', '"instructions": "Be brief."')
 
 
-def test_other_instructions_than_the_recorded_ones_fail_a_test_unless_it_asks_for_position(held: Project) -> None:
+def test_other_instructions_than_the_recorded_ones_fail_a_test_unless_it_asks_for_position(
+    held: Project,
+) -> None:
     said = held.test(CHANGED_INSTRUCTIONS).said(failed=1)
     assert 'instructions: recorded (nothing), asked "Be brief."' in said
-    held.test(f"@pytest.mark.recorder(match={{'until': 'position'}}){CHANGED_INSTRUCTIONS}").said(passed=1)
+    held.test(f"@pytest.mark.recorder(match={{'until': 'position'}}){CHANGED_INSTRUCTIONS}").said(
+        passed=1
+    )
 
 
 def test_a_marker_can_say_what_does_not_count_in_a_match(held: Project) -> None:
@@ -291,7 +318,9 @@ def test_a_project_can_declare_a_dialect_of_its_own(held: Project) -> None:
     path = held.pytester.path / "recorder.toml"
     path.write_text('[dialect.acme]\nroutes = ["POST /api/x"]\ntext = {"say" = "words"}\n')
     of_path = "    from recorder.wire.dialects import by_path\n    assert by_path('POST', '/api/x').name == 'acme'\n"
-    held.test(f"@pytest.mark.recorder(match={{'until': 'position'}}){CHANGED_INSTRUCTIONS}{of_path}").said(passed=1)
+    held.test(
+        f"@pytest.mark.recorder(match={{'until': 'position'}}){CHANGED_INSTRUCTIONS}{of_path}"
+    ).said(passed=1)
     path.write_text("[dialect.acme]\n")
     assert "recorder.toml: [dialect.acme] gives no type a meaning" in held.run().stderr.str()
     declare({})  # tests of tests run in this process here
@@ -303,7 +332,9 @@ def test_what_a_marker_does_not_say_the_project_does(held: Project) -> None:
     held.test(f"@pytest.mark.recorder(match={{'fields': []}}){ASKED_OTHERWISE}").said(failed=1)
 
 
-def test_the_settings_of_a_user_count_in_no_test(held: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_settings_of_a_user_count_in_no_test(
+    held: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
     home = held.pytester.mkdir("home")
     (home / "recorder").mkdir()
     (home / "recorder" / "recorder.toml").write_text('[match]\nfields = ["run"]\n')
@@ -317,13 +348,37 @@ def test_the_settings_of_a_user_count_in_no_test(held: Project, monkeypatch: pyt
         ("", "[match", "recorder: recorder.toml is not valid TOML"),
         ("", "match = 1", "recorder: recorder.toml has no table [match]"),
         ("", "[match]\nuntil = 1", "recorder: recorder.toml: [match] until must be one of"),
-        ("recorder_match = else.toml", "", "recorder: recorder_match: else.toml cannot be read: No such file"),
-        ("recorder_match = recorder.toml", "[serve]", "recorder: recorder.toml has no table [match], where"),
-        ("recorder_redact = email", "", "recorder: recorder_redact: 'email' names nothing: write fields:PATH"),
-        ("recorder_redact = fields:a..b", "", "recorder: recorder_redact: 'fields:a..b' names nothing"),
-        ("", "[match]\nwithout = ['dates']", "recorder: recorder.toml: [match] without: there is no rule 'dates'"),
+        (
+            "recorder_match = else.toml",
+            "",
+            "recorder: recorder_match: else.toml cannot be read: No such file",
+        ),
+        (
+            "recorder_match = recorder.toml",
+            "[serve]",
+            "recorder: recorder.toml has no table [match], where",
+        ),
+        (
+            "recorder_redact = email",
+            "",
+            "recorder: recorder_redact: 'email' names nothing: write fields:PATH",
+        ),
+        (
+            "recorder_redact = fields:a..b",
+            "",
+            "recorder: recorder_redact: 'fields:a..b' names nothing",
+        ),
+        (
+            "",
+            "[match]\nwithout = ['dates']",
+            "recorder: recorder.toml: [match] without: there is no rule 'dates'",
+        ),
         ("recorder_upstream = mine", "", "recorder: 'mine' is not an upstream: write NAME=URL"),
-        ("recorder_mode = sometimes", "", "recorder_mode = sometimes is not a mode: use one of none, once"),
+        (
+            "recorder_mode = sometimes",
+            "",
+            "recorder_mode = sometimes is not a mode: use one of none, once",
+        ),
     ],
 )
 def test_settings_that_make_no_sense_stop_the_run_in_a_sentence(
@@ -361,7 +416,9 @@ def test_the_one_server_is_gone():
 
 
 def test_a_cassette_has_the_place_that_a_marker_or_the_ini_file_says(project: Project) -> None:
-    project.holds("hi", path="shared/a.sse.jsonl").holds("hi", path="tapes/test_it/test_two.sse.jsonl")
+    project.holds("hi", path="shared/a.sse.jsonl").holds(
+        "hi", path="tapes/test_it/test_two.sse.jsonl"
+    )
     project.pytester.makeini("[pytest]\nrecorder_cassette_dir = tapes")
     project.test(f"""
 @pytest.mark.recorder(cassette="shared/a.sse.jsonl")
@@ -391,8 +448,14 @@ WRONG_MARKERS = [
     ("upstream='mine'", "'mine' is not an upstream: write NAME=URL"),
     ("allow_network='no'", "allow_network='no' of the recorder marker is neither True nor False"),
     ("match='all'", "match='all' of the recorder marker is no [match] table"),
-    ("match={'field': []}", "The recorder marker: [match] has no setting 'field': it has fields, references"),
-    ("match={'until': 'never'}", "The recorder marker: [match] until must be one of exact, noise, stamps, position"),
+    (
+        "match={'field': []}",
+        "The recorder marker: [match] has no setting 'field': it has fields, references",
+    ),
+    (
+        "match={'until': 'never'}",
+        "The recorder marker: [match] until must be one of exact, noise, stamps, position",
+    ),
 ]
 
 
@@ -403,14 +466,19 @@ def test_a_marker_that_makes_no_sense_fails_in_a_sentence(project: Project) -> N
         tests += f"@pytest.mark.recorder({marker})\n{ONE_TEST.replace('one', str(number))}\n"
     said = project.test(tests).said(errors=len(WRONG_MARKERS))
     for number, (_, sentence) in enumerate(WRONG_MARKERS):
-        report = said[said.index(f"ERROR at setup of test_{number} ") :].partition("ERROR at setup of test_")[2]
+        report = said[said.index(f"ERROR at setup of test_{number} ") :].partition(
+            "ERROR at setup of test_"
+        )[2]
         assert sentence in report.partition("ERROR at setup of test_")[0]
     assert "Traceback" not in said
 
 
 def test_an_upstream_that_nobody_knows_fails_in_a_sentence(held: Project) -> None:
     said = held.test("def test_one(recorder_replay):\n    recorder_replay.base_url('opnai')")
-    assert "There is no upstream 'opnai': there are openai, anthropic, gemini, chatgpt." in said.said(failed=1)
+    assert (
+        "There is no upstream 'opnai': there are openai, anthropic, gemini, chatgpt."
+        in said.said(failed=1)
+    )
 
 
 def test_a_speed_of_the_command_line_that_is_none_stops_the_run(project: Project) -> None:
@@ -437,11 +505,16 @@ def test_a_session_of_a_database_answers_too(
     project: Project, upstream: Upstream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     database = project.pytester.path / "runs.db"
-    with suppress(openai.APIError), httpx2.Client(transport=recording_transport(database, session="mine")) as http:
+    with (
+        suppress(openai.APIError),
+        httpx2.Client(transport=recording_transport(database, session="mine")) as http,
+    ):
         client = openai.OpenAI(base_url=f"{upstream.base}/v1", api_key="none", http_client=http)
         list(client.responses.create(model="m", input="hi", stream=True))
     monkeypatch.setenv("RECORDER_DB", str(database))
-    project.test(f"@pytest.mark.recorder(session='mine')\n{ONE_TEST}").said("--recorder-mode=all", passed=1)
+    project.test(f"@pytest.mark.recorder(session='mine')\n{ONE_TEST}").said(
+        "--recorder-mode=all", passed=1
+    )
     said = project.test(f"@pytest.mark.recorder(session='yours')\n{ONE_TEST}").said(errors=1)
     assert "recorder: " in said
     assert "yours" in said
@@ -456,7 +529,9 @@ def past(url="https://api.anthropic.com/v1/messages"):
 
 def test_a_client_that_goes_past_the_recordings_fails_the_test(held: Project) -> None:
     said = held.test(f"{PAST}{ONE_TEST}    past()\n").said(passed=1, errors=1)
-    assert "recorder: api.anthropic.com was to be asked past the recordings, and was refused." in said
+    assert (
+        "recorder: api.anthropic.com was to be asked past the recordings, and was refused." in said
+    )
     assert "recorder_replay.base_url('anthropic')" in said
 
 
@@ -467,7 +542,9 @@ def test_a_test_that_fails_because_its_client_went_past_is_told_so(held: Project
 
 
 def test_what_else_a_test_asks_is_refused_and_does_not_fail_it(held: Project) -> None:
-    held.test(f"{PAST}{ONE_TEST}    past('https://x.test'); past('https://api.openai.com')").said(passed=1)
+    held.test(f"{PAST}{ONE_TEST}    past('https://x.test'); past('https://api.openai.com')").said(
+        passed=1
+    )
 
 
 @pytest.mark.parametrize("by", ["marker", "ini"])
@@ -529,7 +606,9 @@ def test_a_cassette_whose_answers_did_not_change_stays_as_it_is(
     assert len(upstream.asked) == 4
 
 
-def test_only_the_exchange_that_changed_is_written_again(project: Project, upstream: Upstream, recorded: Path) -> None:
+def test_only_the_exchange_that_changed_is_written_again(
+    project: Project, upstream: Upstream, recorded: Path
+) -> None:
     before = lines_of(recorded)
     upstream.answer = upstream.answer.replace(b"resp_1", b"resp_2")
     project.test(TWO_ANSWERS.replace('"ho"', '"hey"')).said("--recorder-mode=rewrite", passed=1)
@@ -609,29 +688,44 @@ def test_of_many_tests_with_one_marker_those_which_ask_have_cassettes(
 ) -> None:
     mark, ini = OF_MANY[whose]
     project.pytester.makeini(f"[pytest]\n{ini}\nrecorder_upstream = openai={upstream.base}")
-    project.test(mark + BY_MARKER.replace("@pytest.mark.recorder\n", "") + "def test_two():\n    pass\n")
+    project.test(
+        mark + BY_MARKER.replace("@pytest.mark.recorder\n", "") + "def test_two():\n    pass\n"
+    )
     said = project.said(passed=1, failed=1)
-    assert f"recorder: There is no cassette {ONE_CASSETTE}, and the test asks for an answer." in said
-    assert "Record it from the real upstream:\n  pytest --recorder-mode once test_it.py::test_one" in said
+    assert (
+        f"recorder: There is no cassette {ONE_CASSETTE}, and the test asks for an answer." in said
+    )
+    assert (
+        "Record it from the real upstream:\n  pytest --recorder-mode once test_it.py::test_one"
+        in said
+    )
     project.said("--recorder-mode=once", passed=2)
     project.said("--recorder-mode=rewrite", passed=2)
     project.said(passed=2)
-    assert [path.name for path in project.pytester.path.rglob("*.sse.jsonl")] == ["test_one.sse.jsonl"]
+    assert [path.name for path in project.pytester.path.rglob("*.sse.jsonl")] == [
+        "test_one.sse.jsonl"
+    ]
     assert [asked["input"] for asked in upstream.asked] == ["hi", "hi"]
 
 
 # -- what a run says of what it has written
 
 
-def test_a_summary_says_what_was_written_and_what_was_not(project: Project, upstream: Upstream, recorded: Path) -> None:
+def test_a_summary_says_what_was_written_and_what_was_not(
+    project: Project, upstream: Upstream, recorded: Path
+) -> None:
     said = project.said("--recorder-mode=rewrite", passed=1)
     assert f"recorder: {ONE_CASSETTE} stays as it is: nothing differs.\n" in said
-    said = project.test(TWO_ANSWERS.replace('"ho"', '"hey"')).said("--recorder-mode=rewrite", passed=1)
+    said = project.test(TWO_ANSWERS.replace('"ho"', '"hey"')).said(
+        "--recorder-mode=rewrite", passed=1
+    )
     assert f"recorder: {ONE_CASSETTE} was written: 2 exchanges, 1 of them new.\n" in said
     assert "recorder: " not in project.said(passed=1)
 
 
 def test_a_test_that_asks_for_nothing_cannot_be_recorded(project: Project) -> None:
-    said = project.test("def test_one(recorder_replay): ...").said("--recorder-mode=once", passed=1, errors=1)
+    said = project.test("def test_one(recorder_replay): ...").said(
+        "--recorder-mode=once", passed=1, errors=1
+    )
     assert "recorder: there is nothing to record, because the test asked for nothing." in said
     assert not (project.pytester.path / ONE_CASSETTE).exists()

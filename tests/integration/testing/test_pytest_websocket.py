@@ -1,4 +1,6 @@
-"""`client.responses.connect()` in tests with the fixture: recorded from an upstream, then answered without it."""
+"""`client.responses.connect()` in tests with the fixture: recorded from an upstream, then answered
+without it.
+"""
 
 from __future__ import annotations
 
@@ -53,16 +55,25 @@ def test_a_conversation_is_recorded_and_replayed_from_then_on(project: Project) 
     project.test(CONNECTING + TWO_TURNS)
     with Demo() as base:
         from_(project, base).said("--recorder-mode=once", passed=1)
-    assert [each.exchange.method for each in project.recordings()] == ["GET", "WEBSOCKET", "WEBSOCKET"]
+    assert [each.exchange.method for each in project.recordings()] == [
+        "GET",
+        "WEBSOCKET",
+        "WEBSOCKET",
+    ]
     assert b"sk-secret" not in (project.pytester.path / ONE_CASSETTE).read_bytes()
     from_(project, NOBODY).said(passed=1)
 
 
 def test_a_recording_over_websocket_answers_over_http(project: Project) -> None:
-    project.test(CONNECTING + "def test_one(recorder_replay):\n    say(recorder_replay.base_url(), 'hello')\n")
+    project.test(
+        CONNECTING
+        + "def test_one(recorder_replay):\n    say(recorder_replay.base_url(), 'hello')\n"
+    )
     with Demo() as base:
         from_(project, base).said("--recorder-mode=once", passed=1)
-    project.test("def test_one(recorder_replay):\n    assert ask(recorder_replay.base_url(), 'hello')\n")
+    project.test(
+        "def test_one(recorder_replay):\n    assert ask(recorder_replay.base_url(), 'hello')\n"
+    )
     from_(project, NOBODY).said(passed=1)
 
 
@@ -97,7 +108,10 @@ def test_one(recorder_replay):
 
 
 def test_a_cassette_is_recorded_anew(project: Project) -> None:
-    project.test(CONNECTING + "def test_one(recorder_replay):\n    say(recorder_replay.base_url(), 'hello')\n")
+    project.test(
+        CONNECTING
+        + "def test_one(recorder_replay):\n    say(recorder_replay.base_url(), 'hello')\n"
+    )
     with Demo() as base:
         from_(project, base).said("--recorder-mode=once", passed=1)
         project.test(CONNECTING + TWO_TURNS)

@@ -1,4 +1,6 @@
-"""Sessions of requests get from a replay what they got when it was recorded, chunk by chunk, failures too."""
+"""Sessions of requests get from a replay what they got when it was recorded, chunk by chunk,
+failures too.
+"""
 
 from __future__ import annotations
 
@@ -39,14 +41,22 @@ class Came(NamedTuple):
     failure: list[str]
 
 
-def session_of(recording: Recording, clock: Clock = THREAD, speed: float | None = None) -> requests.Session:
+def session_of(
+    recording: Recording, clock: Clock = THREAD, speed: float | None = None
+) -> requests.Session:
     session = requests.Session()
-    session.mount("http://", ReplayAdapter(ReplayTransport(Matcher([recording]), speed=speed, clock=clock)))
+    session.mount(
+        "http://", ReplayAdapter(ReplayTransport(Matcher([recording]), speed=speed, clock=clock))
+    )
     return session
 
 
 def posted(session: requests.Session, base: str = BASE, **how: Any) -> requests.Response:
-    given: dict[str, Any] = {"data": asked(API), "headers": {"content-type": "application/json"}, "stream": True}
+    given: dict[str, Any] = {
+        "data": asked(API),
+        "headers": {"content-type": "application/json"},
+        "stream": True,
+    }
     return session.post(base + PATHS[API], **given | how)
 
 
@@ -70,7 +80,9 @@ def _kind(cause: Any) -> str:
 def test_a_body_comes_in_the_pieces_that_were_read() -> None:
     came = got(session_of(of(API, STREAM, cuts=CUTS)))
     assert (came.status, came.failure) == (200, [])
-    assert came.pieces == [STREAM[start:end] for start, end in zip([0, *CUTS], [*CUTS, None], strict=True)]
+    assert came.pieces == [
+        STREAM[start:end] for start, end in zip([0, *CUTS], [*CUTS, None], strict=True)
+    ]
 
 
 def test_a_piece_comes_when_it_is_due_and_waits_for_no_other() -> None:
@@ -123,7 +135,9 @@ def test_a_client_may_leave_in_mid_stream() -> None:
     session.close()
 
 
-@pytest.mark.parametrize("body", [asked(API), asked(API).decode(), [asked(API)[:9], asked(API)[9:]]])
+@pytest.mark.parametrize(
+    "body", [asked(API), asked(API).decode(), [asked(API)[:9], asked(API)[9:]]]
+)
 def test_a_request_is_matched_in_whatever_form_it_is_given(body: Any) -> None:
     data: Any = iter(body) if isinstance(body, list) else body
     assert posted(session_of(whole(API)), data=data).content == STREAM
@@ -136,8 +150,13 @@ def test_a_request_that_nothing_answers_gets_the_error_that_names_the_nearest() 
 
 
 def test_faults_are_done_to_it() -> None:
-    session, replay = requests.Session(), ReplayTransport(Matcher([whole(API)]), speed=None, clock=THREAD)
-    session.mount("http://", ReplayAdapter(FaultTransport(replay, [parse_fault("cut@1:reset")], clock=THREAD)))
+    session, replay = (
+        requests.Session(),
+        ReplayTransport(Matcher([whole(API)]), speed=None, clock=THREAD),
+    )
+    session.mount(
+        "http://", ReplayAdapter(FaultTransport(replay, [parse_fault("cut@1:reset")], clock=THREAD))
+    )
     came = got(session)
     assert b"".join(came.pieces) == STREAMS[API][0]
     assert came.failure[0] == "ChunkedEncodingError"
@@ -159,14 +178,18 @@ def test_one(recorder_replay):
 
 
 def text_of(base: str, how: str, content: bytes = b"") -> str:
-    return TEST.replace("BASE", base).replace("HOW", how).replace("CONTENT", repr(content or stream()))
+    return (
+        TEST.replace("BASE", base).replace("HOW", how).replace("CONTENT", repr(content or stream()))
+    )
 
 
 def test_a_cassette_of_another_library_answers_it(project: Project) -> None:
     project.holds("hi").test(text_of(BASE, "exact")).said(passed=1)
 
 
-def test_what_it_asks_is_recorded_and_replayed_from_then_on(project: Project, upstream: Upstream) -> None:
+def test_what_it_asks_is_recorded_and_replayed_from_then_on(
+    project: Project, upstream: Upstream
+) -> None:
     project.test(text_of(upstream.base, "miss")).said("--recorder-mode=once", passed=1)
     [recording] = project.recordings()
     assert b"".join(piece.raw for piece in recording.pieces) == stream()
@@ -177,7 +200,11 @@ def test_what_it_asks_is_recorded_and_replayed_from_then_on(project: Project, up
 
 
 def test_an_unused_recording_and_a_miss_fail_the_test(project: Project) -> None:
-    text = text_of(BASE, "miss").replace('"hi"', '"ho"').replace("assert answer.content == ", "assert answer.content; ")
+    text = (
+        text_of(BASE, "miss")
+        .replace('"hi"', '"ho"')
+        .replace("assert answer.content == ", "assert answer.content; ")
+    )
     said = project.holds("hi").test(text).said(passed=1, errors=1)
     assert 'input: recorded "hi", asked "ho"' in said
     assert "1 of 1 recording in" in said

@@ -1,4 +1,6 @@
-"""`recorder.testing`: clients of both libraries get from a replay what they got when it was recorded, failures too."""
+"""`recorder.testing`: clients of both libraries get from a replay what they got when it was
+recorded, failures too.
+"""
 
 from __future__ import annotations
 
@@ -77,7 +79,9 @@ ERRORS: dict[str, bytes] = {
     "anthropic": b'event: error\ndata: {"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}\n\n',
     "gemini": b'data: {"error":{"code":503,"message":"overloaded","status":"UNAVAILABLE"}}\r\n\r\n',
 }
-REFUSAL = b'{"error":{"message":"slow down","type":"requests","code":429,"status":"RESOURCE_EXHAUSTED"}}'
+REFUSAL = (
+    b'{"error":{"message":"slow down","type":"requests","code":429,"status":"RESOURCE_EXHAUSTED"}}'
+)
 
 both_libraries = pytest.mark.parametrize("library", [httpx2, httpx])
 each_client = pytest.mark.parametrize(("api", "library"), PAIRS)
@@ -96,7 +100,9 @@ async def live(api: str, library: Any, script: list[Action], *, asynchronous: bo
             return await asyncio.to_thread(streamed, api, client, upstream.base)
 
 
-async def replayed(api: str, library: Any, recording: Recording, *, asynchronous: bool, **how: Any) -> Streamed:
+async def replayed(
+    api: str, library: Any, recording: Recording, *, asynchronous: bool, **how: Any
+) -> Streamed:
     if asynchronous:
         transport = async_replay_transport([recording], library=library, **how)
         async with library.AsyncClient(transport=transport) as client:
@@ -114,8 +120,14 @@ def cut_off(recording: Recording, outcome: Any) -> Recording:
 
 @each_client
 @pytest.mark.parametrize("asynchronous", [False, True], ids=["sync", "async"])
-async def test_a_replay_yields_the_events_that_the_socket_did(api: str, library: Any, asynchronous: bool) -> None:
-    script: list[Action] = [Send(STREAM_HEAD), *(Send(chunked(frame)) for frame in STREAMS[api]), Send(LAST_CHUNK)]
+async def test_a_replay_yields_the_events_that_the_socket_did(
+    api: str, library: Any, asynchronous: bool
+) -> None:
+    script: list[Action] = [
+        Send(STREAM_HEAD),
+        *(Send(chunked(frame)) for frame in STREAMS[api]),
+        Send(LAST_CHUNK),
+    ]
     came = await live(api, library, script, asynchronous=asynchronous)
     again = await replayed(api, library, whole(api), asynchronous=asynchronous)
     assert came.error is None
@@ -174,7 +186,9 @@ def _cut(outcome: Any) -> Callable[[str], Recording]:
 
 FAILURES: dict[str, Failing] = {
     "429": (
-        lambda api: answer(REFUSAL, b"Content-Type: application/json", b"Retry-After: 7", status=b"429 Slow Down"),
+        lambda api: answer(
+            REFUSAL, b"Content-Type: application/json", b"Retry-After: 7", status=b"429 Slow Down"
+        ),
         lambda api: of(api, REFUSAL, content_type="application/json", status=429),
     ),
     "500": (
@@ -188,17 +202,29 @@ FAILURES: dict[str, Failing] = {
     "closed in mid-stream": (lambda api: _begun(api, Close()), _cut("truncated")),
     "closed in mid-event": (
         lambda api: _begun(api, Send(chunked(STREAMS[api][FIRST][:20])), Close()),
-        lambda api: of(api, b"".join(STREAMS[api][:FIRST]) + STREAMS[api][FIRST][:20], outcome="truncated"),
+        lambda api: of(
+            api, b"".join(STREAMS[api][:FIRST]) + STREAMS[api][FIRST][:20], outcome="truncated"
+        ),
     ),
     "reset in mid-stream": (lambda api: _begun(api, Sleep(0.05), Reset()), _cut("upstream_reset")),
-    "closed without an answer": (lambda api: [Close()], lambda api: cut_off(whole(api), "truncated")),
-    "reset without an answer": (lambda api: [Reset()], lambda api: cut_off(whole(api), "upstream_reset")),
+    "closed without an answer": (
+        lambda api: [Close()],
+        lambda api: cut_off(whole(api), "truncated"),
+    ),
+    "reset without an answer": (
+        lambda api: [Reset()],
+        lambda api: cut_off(whole(api), "upstream_reset"),
+    ),
 }
 
 
 @each_client
-@pytest.mark.parametrize("other", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["quick", "the other way"])
-async def test_a_replayed_failure_is_the_one_that_was_seen_live(api: str, library: Any, other: bool) -> None:
+@pytest.mark.parametrize(
+    "other", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["quick", "the other way"]
+)
+async def test_a_replayed_failure_is_the_one_that_was_seen_live(
+    api: str, library: Any, other: bool
+) -> None:
     """By turns in a synchronous client and in an asynchronous one."""
     for number, (script, recording) in enumerate(FAILURES.values()):
         is_async = other != bool(number % 2)
@@ -210,7 +236,9 @@ async def test_a_replayed_failure_is_the_one_that_was_seen_live(api: str, librar
 
 @each_client
 @pytest.mark.parametrize("asynchronous", [False, True], ids=["sync", "async"])
-async def test_an_upstream_that_was_not_there_is_not_there_again(api: str, library: Any, asynchronous: bool) -> None:
+async def test_an_upstream_that_was_not_there_is_not_there_again(
+    api: str, library: Any, asynchronous: bool
+) -> None:
     async with ScriptedUpstream([]) as gone:
         pass
     if asynchronous:
@@ -219,7 +247,9 @@ async def test_an_upstream_that_was_not_there_is_not_there_again(api: str, libra
     else:
         with library.Client() as client:
             came = streamed(api, client, gone.base)
-    again = await replayed(api, library, cut_off(whole(api), "upstream_unreachable"), asynchronous=asynchronous)
+    again = await replayed(
+        api, library, cut_off(whole(api), "upstream_unreachable"), asynchronous=asynchronous
+    )
     assert came.error is not None
     assert again.failure == came.failure
 
@@ -231,7 +261,9 @@ def test_the_headers_of_a_failure_are_there() -> None:
     recording = msgspec.structs.replace(
         recording, response=msgspec.structs.replace(recording.response, headers=headers)
     )
-    error = streamed("openai-responses", httpx2.Client(transport=replay_transport([recording]))).error
+    error = streamed(
+        "openai-responses", httpx2.Client(transport=replay_transport([recording]))
+    ).error
     assert isinstance(error, openai.RateLimitError)
     assert error.response.headers["retry-after"] == "7"
 
@@ -264,7 +296,9 @@ async def _corpus(api: str, files: Container[str], *, asynchronous: bool) -> Non
     for file, said in oracle.items():
         body = (CORPUS / file).read_bytes()
         recording = of(api, body, cuts=range(1_000, len(body), 1_000))
-        came = await replayed(api, httpx2, recording, asynchronous=asynchronous, reads=not asynchronous)
+        came = await replayed(
+            api, httpx2, recording, asynchronous=asynchronous, reads=not asynchronous
+        )
         error = said["error"].partition(":")[0] if said["error"] else None
         assert _said(came) == (said["yielded"], said["last"], error), file
 
@@ -274,7 +308,9 @@ async def _corpus(api: str, files: Container[str], *, asynchronous: bool) -> Non
 @pytest.mark.filterwarnings("ignore::UserWarning:google.genai")
 @pytest.mark.parametrize("api", APIS)
 @pytest.mark.parametrize("asynchronous", [False, True], ids=["sync", "async"])
-async def test_streams_of_the_corpus_yield_what_the_sdk_yields(api: str, asynchronous: bool) -> None:
+async def test_streams_of_the_corpus_yield_what_the_sdk_yields(
+    api: str, asynchronous: bool
+) -> None:
     core = {entry["file"] for entry in corpus_index() if entry["core"]}
     await _corpus(api, core, asynchronous=asynchronous)
 
@@ -284,7 +320,9 @@ async def test_streams_of_the_corpus_yield_what_the_sdk_yields(api: str, asynchr
 @pytest.mark.filterwarnings("ignore::UserWarning:google.genai")
 @pytest.mark.parametrize("api", APIS)
 @pytest.mark.parametrize("asynchronous", [False, True], ids=["sync", "async"])
-async def test_every_stream_of_the_corpus_yields_what_the_sdk_yields(api: str, asynchronous: bool) -> None:
+async def test_every_stream_of_the_corpus_yields_what_the_sdk_yields(
+    api: str, asynchronous: bool
+) -> None:
     await _corpus(api, {entry["file"] for entry in corpus_index()}, asynchronous=asynchronous)
 
 
@@ -308,7 +346,9 @@ async def test_unused_recordings_are_an_error_if_asked_for(library: Any) -> None
     for make, close in ((replay_transport, "close"), (async_replay_transport, "aclose")):
         transport = make([whole("openai-chat"), whole("gemini")], library=library)
         assert len(transport.unused()) == 2
-        with pytest.raises(UnusedRecordingsError, match=r"2 recordings were not asked for:\n.*/v1/chat/completions"):
+        with pytest.raises(
+            UnusedRecordingsError, match=r"2 recordings were not asked for:\n.*/v1/chat/completions"
+        ):
             transport.assert_all_used()
         done = getattr(transport, close)()
         if done is not None:
@@ -321,16 +361,24 @@ def test_no_sdk_asks_again_after_a_miss(api: str) -> None:
     """With the retries that it has by itself."""
     transport = replay_transport([])
     http = httpx2.Client(transport=transport)
-    said = pytest.raises((openai.BadRequestError, anthropic.BadRequestError, ClientError), match="recordings")
+    said = pytest.raises(
+        (openai.BadRequestError, anthropic.BadRequestError, ClientError), match="recordings"
+    )
     with said:
         if api == "gemini":
             options: Any = {"base_url": BASE, "httpx_client": http}
-            genai.Client(api_key="none", http_options=options).models.generate_content(model="m", contents="hi")
+            genai.Client(api_key="none", http_options=options).models.generate_content(
+                model="m", contents="hi"
+            )
         elif api == "anthropic":
             client = anthropic.Anthropic(api_key="none", base_url=BASE, http_client=http)
-            client.messages.create(model="m", max_tokens=9, messages=[{"role": "user", "content": "hi"}])
+            client.messages.create(
+                model="m", max_tokens=9, messages=[{"role": "user", "content": "hi"}]
+            )
         else:
-            openai.OpenAI(api_key="none", base_url=BASE, http_client=http).responses.create(model="m", input="hi")
+            openai.OpenAI(api_key="none", base_url=BASE, http_client=http).responses.create(
+                model="m", input="hi"
+            )
     assert [seen.how for seen in transport.requests] == ["miss"]
 
 
@@ -342,7 +390,9 @@ async def test_a_miss_may_go_to_a_transport_of_the_library(library: Any) -> None
     mock = library.MockTransport(other)
     with library.Client(transport=replay_transport([], otherwise=mock, library=library)) as client:
         response = client.post(f"{BASE}/v1/x", content=iter([b"bo", b"dy"]))
-    async with library.AsyncClient(transport=async_replay_transport([], otherwise=mock, library=library)) as client:
+    async with library.AsyncClient(
+        transport=async_replay_transport([], otherwise=mock, library=library)
+    ) as client:
         again = await client.post(f"{BASE}/v1/x", content=b"body")
     assert (response.status_code, response.content, again.content) == (201, b"body", b"body")
 
@@ -368,7 +418,9 @@ async def test_timing_is_that_of_the_clock_that_is_given() -> None:
     recording = of("openai-chat", b"".join(STREAMS["openai-chat"]), cuts=[5, 50])
     expected = [MS, 2 * MS, 3 * MS, 4 * MS, recording.end_ns]
     sync, asynchronous = Told(), Told()
-    streamed("openai-chat", httpx2.Client(transport=replay_transport([recording], speed=1, clock=sync)))
+    streamed(
+        "openai-chat", httpx2.Client(transport=replay_transport([recording], speed=1, clock=sync))
+    )
     transport = async_replay_transport([recording], speed=2, clock=asynchronous)
     await streamed_async("openai-chat", httpx2.AsyncClient(transport=transport))
     assert expected[: len(sync.deadlines)] == sync.deadlines
@@ -388,7 +440,10 @@ async def test_faults_raise_what_the_library_raises(library: Any) -> None:
     name = library.__name__
     assert came.failure is not None
     assert again.failure is not None
-    assert (came.failure[1], again.failure[1]) == (f"{name}.ReadError", f"{name}.RemoteProtocolError")
+    assert (came.failure[1], again.failure[1]) == (
+        f"{name}.ReadError",
+        f"{name}.RemoteProtocolError",
+    )
 
 
 async def test_a_cut_at_a_time_does_not_wait_for_the_next_byte() -> None:
@@ -402,18 +457,27 @@ async def test_a_cut_at_a_time_does_not_wait_for_the_next_byte() -> None:
 
 
 def test_a_status_is_injected_as_often_as_asked_for() -> None:
-    transport = fault_transport(replay_transport([whole("openai-chat")]), "status:429:retry-after=0:times=2")
-    client = openai.OpenAI(api_key="k", http_client=httpx2.Client(transport=transport), max_retries=2)
+    transport = fault_transport(
+        replay_transport([whole("openai-chat")]), "status:429:retry-after=0:times=2"
+    )
+    client = openai.OpenAI(
+        api_key="k", http_client=httpx2.Client(transport=transport), max_retries=2
+    )
     ask: dict[str, Any] = {"model": "m", "messages": [{"role": "user", "content": "hi"}]}
     assert len(list(client.chat.completions.create(**ask, stream=True))) == 2
 
 
 def test_threads_may_share_a_transport() -> None:
     count = 40
-    transport = replay_transport([whole("openai-chat", started_ns=number) for number in range(count)])
+    transport = replay_transport(
+        [whole("openai-chat", started_ns=number) for number in range(count)]
+    )
     client = httpx2.Client(transport=transport)
     came: list[Streamed] = []
-    threads = [threading.Thread(target=lambda: came.append(streamed("openai-chat", client))) for _ in range(count)]
+    threads = [
+        threading.Thread(target=lambda: came.append(streamed("openai-chat", client)))
+        for _ in range(count)
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:

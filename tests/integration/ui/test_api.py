@@ -18,7 +18,16 @@ from recorder.projections.views.contract import VIEWS
 from recorder.store.queries.reader import LogReader
 from recorder.store.write.writer import Store
 from recorder.ui import api, sql
-from tests.support.conversations import USAGE, Conversations, answering, asking, call, message, response, thought
+from tests.support.conversations import (
+    USAGE,
+    Conversations,
+    answering,
+    asking,
+    call,
+    message,
+    response,
+    thought,
+)
 from tests.support.corpus import ROOT
 from tests.support.projects import stream
 from tests.support.rows import add, begin, make_events, make_exchange, make_id, make_session
@@ -37,7 +46,12 @@ async def test_about_names_the_log(database: URL) -> None:
         about = await viewer.json("/api/about")
         assert about.pop("now_ns") > 1_700_000_000_000_000_000
         engine = database.get_backend_name()
-        assert about == {"version": __version__, "database": log.name, "engine": engine, "is_stale": False}
+        assert about == {
+            "version": __version__,
+            "database": log.name,
+            "engine": engine,
+            "is_stale": False,
+        }
 
 
 # -- sessions
@@ -67,7 +81,9 @@ async def test_sessions_come_in_pages_newest_first(database: URL) -> None:
         assert await pages(viewer, "") == [names]
         assert await pages(viewer, "limit=3") == [names[:3], names[3:6], names[6:]]
         assert await pages(viewer, "limit=7") == [names, []]
-        assert await pages(viewer, "limit=2&since=1790000000000003000&until=1790000000000005001") == [
+        assert await pages(
+            viewer, "limit=2&since=1790000000000003000&until=1790000000000005001"
+        ) == [
             ["run-5", "run-4"],
             ["run-3"],
         ]
@@ -96,9 +112,18 @@ async def test_a_session_has_a_summary_of_each_exchange(sqlite_database: URL) ->
         assert [each["number"] for each in (first, second, last)] == [1, 2, 3]
         assert [each["offset_ns"] for each in (first, second, last)] == [0, 1_000, 2_000]
         assert [each["has_ended"] for each in (first, second, last)] == [True, True, False]
-        assert [each["status"] for each in (first, second, last)] == ["completed", "completed", None]
+        assert [each["status"] for each in (first, second, last)] == [
+            "completed",
+            "completed",
+            None,
+        ]
         assert (last["events"], last["duration_ns"]) == (2, 1_000)
-        known = {"exchange_id": make_id(1), "api": "openai-responses", "method": "POST", "target": "/v1/responses"}
+        known = {
+            "exchange_id": make_id(1),
+            "api": "openai-responses",
+            "method": "POST",
+            "target": "/v1/responses",
+        }
         assert known.items() <= first.items()
 
 
@@ -113,11 +138,17 @@ async def test_each_exchange_says_what_was_asked_and_which_sub_agent_asks(databa
         ("Galileo", ["shell"]),
         (None, ["spawn_agent"]),
     ]
-    asked = {"user_text": "Fix the tests that fail on a busy machine", "is_turn": True, "model": "gpt-5"}
+    asked = {
+        "user_text": "Fix the tests that fail on a busy machine",
+        "is_turn": True,
+        "model": "gpt-5",
+    }
     assert {**asked, "total_tokens": 1690, "cost_usd": None}.items() <= exchanges[1].items()
 
 
-async def test_an_exchange_says_which_tools_failed_and_what_the_cache_missed(sqlite_database: URL) -> None:
+async def test_an_exchange_says_which_tools_failed_and_what_the_cache_missed(
+    sqlite_database: URL,
+) -> None:
     session = Conversations(sqlite_database).session("s")
     rules = {"model": "gpt-5", "stream": True, "instructions": "Be brief. " * 1000}
     asked = asking("Weather?")
@@ -126,10 +157,18 @@ async def test_an_exchange_says_which_tools_failed_and_what_the_cache_missed(sql
     said = [*asked, *answering('{"error": "no such city"}'), *answering("12:00", "call_2")]
     stale = {**USAGE, "input_tokens": 2500, "input_tokens_details": {"cached_tokens": 0}}
     again = response(*message("Sorry."), id="resp_2", usage=stale)
-    session.exchange(again, body={**rules, "instructions": f"Now: {rules['instructions']}", "input": said}, at_s=2)
+    session.exchange(
+        again,
+        body={**rules, "instructions": f"Now: {rules['instructions']}", "input": said},
+        at_s=2,
+    )
     async with viewing(sqlite_database) as viewer:
         first, second = (await viewer.json("/api/sessions/s"))["exchanges"]
-    assert (first["failed"], second["results"], second["failed"]) == ([], ["weather", "time"], ["weather"])
+    assert (first["failed"], second["results"], second["failed"]) == (
+        [],
+        ["weather", "time"],
+        ["weather"],
+    )
     assert second["missed_tokens"] > 1000
 
 
@@ -202,12 +241,18 @@ async def test_events_are_those_of_the_command_in_a_few_words(db: Path) -> None:
             assert found["chain"]["hash"] == each["hash"]
 
 
-async def test_an_event_has_its_place_in_the_body_and_the_reads_that_it_came_in(sqlite_database: URL) -> None:
+async def test_an_event_has_its_place_in_the_body_and_the_reads_that_it_came_in(
+    sqlite_database: URL,
+) -> None:
     body = stream(*WORDS)
     fill(sqlite_database, [body], cuts=(100, 200))
     async with viewing(sqlite_database) as viewer:
         rows = (await viewer.json(f"{EXCHANGE}/events"))["events"]
-        frames = [await viewer.json(f"{EXCHANGE}/events/{row['pos']}") for row in rows if row["kind"] == "frame"]
+        frames = [
+            await viewer.json(f"{EXCHANGE}/events/{row['pos']}")
+            for row in rows
+            if row["kind"] == "frame"
+        ]
         rebuilt = b"".join(each["event"]["raw"].encode() for each in frames)
         assert rebuilt == body
         reads = [[2_000_000, 0, 100], [3_000_000, 100, 200], [4_000_000, 200, len(body)]]
@@ -216,7 +261,9 @@ async def test_an_event_has_its_place_in_the_body_and_the_reads_that_it_came_in(
             stop = start + len(each["event"]["raw"].encode())
             assert body[start:stop].decode() == each["event"]["raw"]
             assert each["reads"] == [read for read in reads if read[1] < stop and read[2] > start]
-            assert json.loads(each["payload"])["sequence_number"] == each["event"]["sequence_number"]
+            assert (
+                json.loads(each["payload"])["sequence_number"] == each["event"]["sequence_number"]
+            )
         other = await viewer.json(f"{EXCHANGE}/events/0")
         assert (other["payload"], other["body_offset"], other["reads"]) == (None, None, None)
         assert (other["chain"]["previous"], other["chain"]["holds"]) == (None, True)
@@ -227,7 +274,9 @@ async def test_a_chain_that_does_not_hold_is_seen(tmp_path: Path) -> None:
         events = make_events(begin(store), [b"{}", b"one", b"two"], ["request"])
         add(store, [events[0], msgspec.structs.replace(events[1], raw=b"One"), events[2]])
     async with viewing(tmp_path / "log.db") as viewer:
-        found = [await viewer.json(f"/api/sessions/run-1/exchanges/1/events/{pos}") for pos in range(3)]
+        found = [
+            await viewer.json(f"/api/sessions/run-1/exchanges/1/events/{pos}") for pos in range(3)
+        ]
         assert [each["chain"]["holds"] for each in found] == [True, False, True]
         assert found[2]["chain"]["previous"] == found[1]["chain"]["hash"]
 
@@ -239,29 +288,52 @@ async def test_a_chain_that_does_not_hold_is_seen(tmp_path: Path) -> None:
 async def test_a_query_gives_the_rows_of_the_command_that_it_names(database: URL) -> None:
     fill(database)
     async with viewing(database) as viewer:
-        asked = {"sql": "select model, total_tokens, :word as word from usage_by_model", "params": {"word": "a 'b'"}}
+        asked = {
+            "sql": "select model, total_tokens, :word as word from usage_by_model",
+            "params": {"word": "a 'b'"},
+        }
         answer = msgspec.json.decode((await viewer.post("/api/query", asked)).body)
-        assert (answer["columns"], answer["rows"]) == (["model", "total_tokens", "word"], [["gpt-5", 9, "a 'b'"]])
+        assert (answer["columns"], answer["rows"]) == (
+            ["model", "total_tokens", "word"],
+            [["gpt-5", 9, "a 'b'"]],
+        )
         assert answer["is_all"] is True
         assert answer["command"].startswith("recorder query 'select model, ")
         assert """ -p word 'a '"'"'b'"'"'' """ in answer["command"]
 
 
 async def test_a_question_of_another_form_is_refused(db: Path) -> None:
-    bodies: tuple[Any, ...] = ({}, [], None, {"sql": 1}, {"sql": "select 1", "more": 1}, {"sql": "x", "params": [1]})
+    bodies: tuple[Any, ...] = (
+        {},
+        [],
+        None,
+        {"sql": 1},
+        {"sql": "select 1", "more": 1},
+        {"sql": "x", "params": [1]},
+    )
     async with viewing(db) as viewer:
-        assert [body for body in bodies if (await viewer.post("/api/query", body)).status[:3] != b"400"] == []
+        assert [
+            body for body in bodies if (await viewer.post("/api/query", body)).status[:3] != b"400"
+        ] == []
 
 
 @pytest.mark.long
 async def test_an_answer_has_no_more_rows_and_bytes_than_a_page_can_hold(database: URL) -> None:
-    """The statements end a little later than an answer does: one without a bound fails then, and takes no memory."""
+    """The statements end a little later than an answer does: one without a bound fails then, and
+    takes no memory.
+    """
     fill(database)
     async with viewing(database) as viewer:
-        answer = await viewer.post("/api/query", {"sql": f"{ENDLESS} n FROM t LIMIT {sql.MOST_ROWS + 1}"})
+        answer = await viewer.post(
+            "/api/query", {"sql": f"{ENDLESS} n FROM t LIMIT {sql.MOST_ROWS + 1}"}
+        )
         many = msgspec.json.decode(answer.body)
         assert (len(many["rows"]), many["is_all"]) == (sql.MOST_ROWS, False)
-        wide = "hex(zeroblob(1048576))" if database.get_backend_name() == "sqlite" else "repeat('0', 2097152)"
+        wide = (
+            "hex(zeroblob(1048576))"
+            if database.get_backend_name() == "sqlite"
+            else "repeat('0', 2097152)"
+        )
         answer = await viewer.post("/api/query", {"sql": f"{ENDLESS} {wide} FROM t LIMIT 16"})
         long = msgspec.json.decode(answer.body)
         assert long["is_all"] is False
@@ -273,13 +345,21 @@ async def test_a_question_of_a_client_that_has_left_is_stopped(database: URL) ->
     fill(database)
     async with viewing(database) as viewer:
         body = msgspec.json.encode({"sql": f"{ENDLESS} max(n) FROM t"})
-        for _ in range(2 * sql.AT_ONCE):  # more than can be asked at once: none of them holds its place
+        # more than can be asked at once: none of them holds its place
+        for _ in range(2 * sql.AT_ONCE):
             async with await RawClient.connect(viewer.port) as client:
                 await client.send(
-                    request("/api/query", viewer.token, b"Content-Type: application/json", method="POST", body=body)
+                    request(
+                        "/api/query",
+                        viewer.token,
+                        b"Content-Type: application/json",
+                        method="POST",
+                        body=body,
+                    )
                 )
                 await asyncio.sleep(0.02)
-        # If they were not stopped, two rounds of them would end before. Each has a process to start, on a busy machine.
+        # If they were not stopped, two rounds of them would end before. Each has a process to
+        # start, on a busy machine.
         async with asyncio.timeout(1.8 * sql.TIMEOUT_S):
             assert (await viewer.post("/api/query", {"sql": "select 1"})).status[:3] == b"200"
 
@@ -293,6 +373,10 @@ async def test_the_views_are_those_of_the_command(db: Path) -> None:
 
 
 def test_every_request_is_documented_with_its_parameters() -> None:
-    documented = set(re.findall(r"`((?:GET|POST) /api/\S+)`", (ROOT / "docs" / "formats.md").read_text()))
+    documented = set(
+        re.findall(r"`((?:GET|POST) /api/\S+)`", (ROOT / "docs" / "formats.md").read_text())
+    )
     names = {"{session}": "SESSION", "{exchange}": "N", "{pos}": "POS"}
-    assert documented == {re.sub(r"\{\w+\}", lambda found: names[found[0]], each) for each in api.ROUTES}
+    assert documented == {
+        re.sub(r"\{\w+\}", lambda found: names[found[0]], each) for each in api.ROUTES
+    }

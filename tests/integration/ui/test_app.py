@@ -33,14 +33,39 @@ async def test_a_file_that_the_browser_has_is_not_sent_again(db: Path) -> None:
     async with viewing(db) as viewer:
         tag = (await viewer.get("/static/app.js")).header(b"etag") or b""
         again = await viewer.get("/static/app.js", b"If-None-Match: " + tag)
-        assert (again.status[:3], again.body, again.header(b"content-length")) == (b"304", b"", None)
+        assert (again.status[:3], again.body, again.header(b"content-length")) == (
+            b"304",
+            b"",
+            None,
+        )
         assert (await viewer.get("/static/app.js", b'If-None-Match: "other"')).status[:3] == b"200"
 
 
 TRAVERSALS = (
-    *("/static/../app.py", "/static/..%2fapp.py", "/static/%2e%2e/app.py", "/static//app.js", "//static/app.js"),
-    *("/static/./app.js", "/static", "/static/", "/app.py", "/etc/passwd", "/static/app.js%00", "/static\\app.js"),
-    *("/static/jsconfig.json", "/static/types.d.ts", "/vendor/vendor.toml", "/static/app.js/", "/..", "/%2e%2e"),
+    *(
+        "/static/../app.py",
+        "/static/..%2fapp.py",
+        "/static/%2e%2e/app.py",
+        "/static//app.js",
+        "//static/app.js",
+    ),
+    *(
+        "/static/./app.js",
+        "/static",
+        "/static/",
+        "/app.py",
+        "/etc/passwd",
+        "/static/app.js%00",
+        "/static\\app.js",
+    ),
+    *(
+        "/static/jsconfig.json",
+        "/static/types.d.ts",
+        "/vendor/vendor.toml",
+        "/static/app.js/",
+        "/..",
+        "/%2e%2e",
+    ),
 )
 
 
@@ -70,7 +95,9 @@ async def test_a_failure_is_one_sentence_in_json(db: Path) -> None:
             assert answer.header(b"cache-control") == b"no-store"
 
 
-async def test_a_database_that_is_damaged_or_not_there_yet_does_not_end_the_viewer(db: Path) -> None:
+async def test_a_database_that_is_damaged_or_not_there_yet_does_not_end_the_viewer(
+    db: Path,
+) -> None:
     async with viewing(db, is_open=False) as viewer:
         assert (await viewer.json("/api/about", b"503"))["error"]["type"] == "store"
         assert (await viewer.get("/")).status[:3] == b"200", "the page can say so"
@@ -108,7 +135,13 @@ async def test_it_stops_at_once_with_open_streams_and_a_statement_that_runs(db: 
         asking = await RawClient.connect(viewer.port)
         body = msgspec.json.encode({"sql": ENDLESS})
         await asking.send(
-            request("/api/query", viewer.token, b"Content-Type: application/json", method="POST", body=body)
+            request(
+                "/api/query",
+                viewer.token,
+                b"Content-Type: application/json",
+                method="POST",
+                body=body,
+            )
         )
         began = time.monotonic()
         await viewer.server.stop(grace_s=0)

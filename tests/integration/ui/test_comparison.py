@@ -1,4 +1,6 @@
-"""The comparison that the viewer draws: the JSON of `recorder diff`, and the sides that belong to it."""
+"""The comparison that the viewer draws: the JSON of `recorder diff`, and the sides that belong to
+it.
+"""
 
 from __future__ import annotations
 
@@ -23,20 +25,26 @@ from tests.support.server import run
 
 
 def record(database: URL | Path) -> Conversations:
-    """Two sessions that differ in a word, an argument and a further item; and one without exchanges."""
+    """Two sessions that differ in a word, an argument and a further item; and one without
+    exchanges.
+    """
     made = Conversations(database)
     for number, (name, city, words) in enumerate(
         [("before", "Paris", ["It is ", "sunny."]), ("after", "Lyon", ["It is ", "rainy."])]
     ):
         session = made.session(name, at_s=number * 100)
         items = [*thought("Hm."), *call("look", json.dumps({"city": city}), index=1)]
-        session.exchange(response(*items, *(message("!", index=2) if number else [])), asked=asking("Weather?"))
+        session.exchange(
+            response(*items, *(message("!", index=2) if number else [])), asked=asking("Weather?")
+        )
         session.exchange(response(*message(*words), id="resp_2"), asked=asking("So?"), at_s=5)
     made.session("empty", at_s=300)
     return made
 
 
-async def ask(database: URL, a: str, b: str, *only: Any, terms: Terms | None = None) -> dict[str, Any]:
+async def ask(
+    database: URL, a: str, b: str, *only: Any, terms: Terms | None = None
+) -> dict[str, Any]:
     async with await LogReader.open(database) as log:
         found: dict[str, Any] = json.loads(
             msgspec.json.encode(await comparison(log, database, a, b, only, terms or Terms()))
@@ -53,7 +61,10 @@ async def test_it_is_what_diff_says_and_names_both_sides(sqlite_database: URL) -
     assert {name: found[name] for name in of_command} == of_command
     assert found.keys() - of_command.keys() == {"sessions", "command"}
     sides = found["sessions"]
-    assert [(sides[side]["name"], sides[side]["exchanges"]) for side in "ab"] == [("before", 2), ("after", 2)]
+    assert [(sides[side]["name"], sides[side]["exchanges"]) for side in "ab"] == [
+        ("before", 2),
+        ("after", 2),
+    ]
     async with await LogReader.open(sqlite_database) as log:
         assert sides["b"]["session_id"] == (await session_named(log, "after")).session_id
 
@@ -82,7 +93,9 @@ async def test_the_command_gives_the_same(tmp_path: Path) -> None:
     assert found["command"] == f"{expected} {made.path}"
 
 
-async def test_what_is_too_much_for_an_answer_is_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_is_too_much_for_an_answer_is_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     made = record(tmp_path / "log.db")
     whole = await ask(made.database, "before", "after")
     monkeypatch.setattr(api, "ANSWER_BYTES", 0)
@@ -108,10 +121,14 @@ async def test_a_side_without_exchanges_is_an_error(tmp_path: Path) -> None:
         await ask(made.database, "before", "")
 
 
-async def test_a_session_over_the_limit_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_session_over_the_limit_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     made = record(tmp_path / "log.db")
     monkeypatch.setattr("recorder.model.events.MEMORY_LIMIT", 1000)
-    with pytest.raises(RecorderError, match=r"^before takes over .* name one exchange of it, as before:1\.$"):
+    with pytest.raises(
+        RecorderError, match=r"^before takes over .* name one exchange of it, as before:1\.$"
+    ):
         await ask(made.database, "before", "after")
 
 
@@ -125,5 +142,7 @@ def test_a_tolerance_is_a_factor(given: str) -> None:
 def test_levels_have_names() -> None:
     assert levels_in("") == levels_in(" , ") == ()
     assert levels_in("tools, answer") == ("tools", "answer")
-    with pytest.raises(UsageError, match="There is no level 'words': the levels are request, answer"):
+    with pytest.raises(
+        UsageError, match="There is no level 'words': the levels are request, answer"
+    ):
         levels_in("words")

@@ -1,4 +1,6 @@
-"""Who follows a session, or the list, over server-sent events: that there is more, at once and never too often."""
+"""Who follows a session, or the list, over server-sent events: that there is more, at once and
+never too often.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +58,9 @@ async def following(viewer: Viewing, target: str) -> AsyncIterator[Stream]:
 
 def begun(number: int) -> Exchange:
     """An exchange of now."""
-    return make_exchange(make_session(name="demo"), number, exchange_id=make_id(number, time.time_ns()))
+    return make_exchange(
+        make_session(name="demo"), number, exchange_id=make_id(number, time.time_ns())
+    )
 
 
 def begin(database: URL) -> URL:
@@ -74,7 +78,9 @@ def log(sqlite_database: URL) -> URL:
 async def test_a_session_that_grows_says_how_far_it_has_come(database: URL) -> None:
     log = begin(database)
     exchange = begun(1)
-    events = make_events(exchange, [b"{}", b"a", b"b", make_end("completed")], ["request", "frame", "frame", "end"])
+    events = make_events(
+        exchange, [b"{}", b"a", b"b", make_end("completed")], ["request", "frame", "frame", "end"]
+    )
     point = {"number": 1, "exchange_id": exchange.exchange_id, "has_ended": False}
     with Store(log) as store:
         async with viewing(log) as viewer, following(viewer, SESSION) as stream:
@@ -86,7 +92,9 @@ async def test_a_session_that_grows_says_how_far_it_has_come(database: URL) -> N
             add(store, events[1:3])
             assert await stream.next("grew") == {"exchanges": [{**point, "last_pos": 2}]}
             add(store, events[3:])
-            assert await stream.next("grew") == {"exchanges": [{**point, "last_pos": 3, "has_ended": True}]}
+            assert await stream.next("grew") == {
+                "exchanges": [{**point, "last_pos": 3, "has_ended": True}]
+            }
 
 
 async def test_who_comes_later_gets_all_of_it_first(log: URL) -> None:
@@ -128,7 +136,8 @@ async def test_a_busy_session_is_reported_a_few_times_a_second(log: URL) -> None
     with Store(log) as store:
         with store.transaction():
             store.add_exchange(exchange)
-        began = time.monotonic()  # before the server counts: a busy machine reads the first message late
+        # before the server counts: a busy machine reads the first message late
+        began = time.monotonic()
         async with viewing(log) as viewer, following(viewer, SESSION) as stream:
             messages, last_pos = 0, -2
             async with asyncio.TaskGroup() as tasks:
@@ -162,10 +171,14 @@ async def test_of_many_exchanges_that_never_end_the_newest_are_followed(
                 for exchange in left:
                     store.append(make_events(exchange, [b"{}"]))
             found = (await stream.next("grew"))["exchanges"]
-            assert [each["exchange_id"] for each in found] == [each.exchange_id for each in left[1:]]
+            assert [each["exchange_id"] for each in found] == [
+                each.exchange_id for each in left[1:]
+            ]
 
 
-async def test_a_stream_without_news_says_that_it_lives(log: URL, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_stream_without_news_says_that_it_lives(
+    log: URL, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(follow, "BEAT_S", 0.0)
     async with viewing(log) as viewer:
         for target in (SESSION, "/api/follow"):
@@ -175,7 +188,9 @@ async def test_a_stream_without_news_says_that_it_lives(log: URL, monkeypatch: p
 
 async def test_of_a_session_that_is_not_there_nothing_is_followed(log: URL) -> None:
     async with viewing(log) as viewer:
-        assert (await viewer.json("/api/sessions/none/follow", b"404"))["error"]["type"] == "not_found"
+        assert (await viewer.json("/api/sessions/none/follow", b"404"))["error"][
+            "type"
+        ] == "not_found"
 
 
 async def test_a_client_that_leaves_takes_its_stream_with_it(log: URL) -> None:

@@ -1,4 +1,6 @@
-"""`recorder export --format html`: one file, with the data that the API gives, without secrets, without a network."""
+"""`recorder export --format html`: one file, with the data that the API gives, without secrets,
+without a network.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,10 @@ def details(db: Path, session: str, number: int, positions: Sequence[int]) -> li
 
     async def ask() -> list[Any]:
         async with await LogReader.open(db) as log:
-            return [msgspec.to_builtins(await raw.details(log, session, str(number), pos)) for pos in positions]
+            return [
+                msgspec.to_builtins(await raw.details(log, session, str(number), pos))
+                for pos in positions
+            ]
 
     return asyncio.run(ask())
 
@@ -49,7 +54,9 @@ def details(db: Path, session: str, number: int, positions: Sequence[int]) -> li
 def recorded(rows: list[Any]) -> list[bytes]:
     """The bytes of events as `recorder events --json` has them."""
     given = [row["raw"] for row in rows]
-    return [raw.encode() if isinstance(raw, str) else base64.b64decode(raw["base64"]) for raw in given]
+    return [
+        raw.encode() if isinstance(raw, str) else base64.b64decode(raw["base64"]) for raw in given
+    ]
 
 
 def all_raws(data: dict[str, Any]) -> list[bytes]:
@@ -76,11 +83,15 @@ def test_events_have_the_bytes_keys_reads_and_chain_of_the_api(demo_recording: P
                 assert own[name][pos] == (-1 if event[name] is None else event[name])
             assert own["sequence_number"][pos] == event["sequence_number"]
             assert own["output_index"][pos] == event["output_index"]
-            assert (own["item_ids"][own["item_id"][pos]] if own["item_id"][pos] >= 0 else None) == event["item_id"]
+            assert (
+                own["item_ids"][own["item_id"][pos]] if own["item_id"][pos] >= 0 else None
+            ) == event["item_id"]
             offset = -1 if answer["body_offset"] is None else answer["body_offset"]
             assert own["body_offset"][pos] == offset
             first = own["read_first"][pos]
-            reads = None if first == -1 else exchange["reads"][first : first + own["read_count"][pos]]
+            reads = (
+                None if first == -1 else exchange["reads"][first : first + own["read_count"][pos]]
+            )
             assert reads == (answer["reads"] and [list(each) for each in answer["reads"]])
 
 
@@ -103,13 +114,18 @@ def test_documents_are_those_of_show(tmp_path: Path) -> None:
         data = data_of(exported(tmp_path / "log.db", session))
         last = data["exchanges"]["1"]["last"]
         for pos in sorted({0, 3, last // 3, last // 2, last - 1, last}):
-            assert document_at(data, 1, pos) == shown(tmp_path / "log.db", session, 1, pos), (session, pos)
+            assert document_at(data, 1, pos) == shown(tmp_path / "log.db", session, 1, pos), (
+                session,
+                pos,
+            )
 
 
 @pytest.mark.long
 @needs_corpus
 # One part is quick, with streams of each API; all of them take seconds.
-@pytest.mark.parametrize("part", [0, *(pytest.param(each, marks=pytest.mark.slow) for each in range(1, 8))])
+@pytest.mark.parametrize(
+    "part", [0, *(pytest.param(each, marks=pytest.mark.slow) for each in range(1, 8))]
+)
 def test_bytes_are_exact_for_the_corpus(part: int, tmp_path: Path) -> None:
     names = [str(path.relative_to(CORPUS)) for path in corpus_files()][part::8]
     hang(tmp_path / "log.db", names)
@@ -174,7 +190,8 @@ def test_the_policy_has_the_digests_of_what_is_in_the_page(demo_recording: Path)
 
 def test_nothing_in_the_page_is_elsewhere(demo_recording: Path) -> None:
     page = exported(demo_recording, "latest")
-    shell = page.replace(written_data(page), "").replace("http://www.w3.org/2000/svg", "")  # a name, no address
+    # a name, no address
+    shell = page.replace(written_data(page), "").replace("http://www.w3.org/2000/svg", "")
     assert not re.findall(r"(?:https?:)?//[a-z0-9-]+\.[a-z]", shell)
     assert not re.findall(r"<(?:link|img|iframe|script [^>]*src)", shell)
     assert not re.findall(r"@import|url\(", shell)
@@ -188,12 +205,16 @@ HEADERS = [("Authorization", "REDACTED (56 bytes)"), ("X-App", "x")]
 
 @pytest.fixture
 def planted(tmp_path: Path) -> Path:
-    """A log with secrets in a response: in one delta, over many deltas, and in what nothing makes sense of."""
+    """A log with secrets in a response: in one delta, over many deltas, and in what nothing makes
+    sense of.
+    """
     log = Conversations(tmp_path / "log.db")
     pieces = [KEY[at : at + 7] for at in range(0, len(KEY), 7)]
     frames = response(*message("The key is ", *pieces, ". Keep it.", f" Or {SECRETS['aws']}?"))
     odd = sse("response.unknown", note=f"{SECRETS['anthropic']} and {SECRETS['google']}")
-    log.session("planted").exchange([*frames[:-1], odd, frames[-1]], asking("Tell me"), headers=HEADERS)
+    log.session("planted").exchange(
+        [*frames[:-1], odd, frames[-1]], asking("Tell me"), headers=HEADERS
+    )
     return log.path
 
 
@@ -219,7 +240,8 @@ def test_the_texts_say_what_stood_there(planted: Path) -> None:
     half = document_at(data, 1, 8)["items"][0]["text"]
     assert half == f"The key is <REDACTED openai-key, {len(KEY)} bytes>"
     found = raws(data, 1)
-    assert sum(b"<REDACTED openai-key" in raw for raw in found) == 2  # the last events have the whole text
+    # the last events have the whole text
+    assert sum(b"<REDACTED openai-key" in raw for raw in found) == 2
     assert sum(raw.startswith(b"<REDACTED event, ") for raw in found) == len(range(0, len(KEY), 7))
     assert [raw for raw in found if b"<REDACTED google-key" in raw]
     notes = " ".join([data["summary"], *data["notes"]])
@@ -241,7 +263,9 @@ def test_a_secret_in_bytes_that_nothing_makes_sense_of_is_said_too(tmp_path: Pat
 
 @pytest.mark.long
 def test_settings_say_what_else_is_secret(planted: Path, tmp_path: Path) -> None:
-    (tmp_path / "recorder.toml").write_text('[redact]\npatterns = ["Keep it"]\nenv = ["ODD_TOKEN"]\n')
+    (tmp_path / "recorder.toml").write_text(
+        '[redact]\npatterns = ["Keep it"]\nenv = ["ODD_TOKEN"]\n'
+    )
     command = [*PROGRAM, "export", "planted", "--format", "html", "--db", str(planted)]
     given = {**environment(tmp_path), "ODD_TOKEN": "The key is"}
     done = subprocess.run(command, cwd=tmp_path, env=given, check=True, capture_output=True)
@@ -260,7 +284,11 @@ def test_a_body_cut_anywhere_is_read_as_one(tmp_path: Path) -> None:
     data = data_of(exported(log.path, "whole"))
     found = b"".join(raws(data, 1))
     assert b"<REDACTED openai-key" in found
-    assert not [piece for piece in (KEY[at : at + 12].encode() for at in range(0, len(KEY), 12)) if piece in found]
+    assert not [
+        piece
+        for piece in (KEY[at : at + 12].encode() for at in range(0, len(KEY), 12))
+        if piece in found
+    ]
 
 
 # -- limits and choices
@@ -273,7 +301,9 @@ def test_one_exchange_has_its_number(demo_recording: Path) -> None:
     assert {each["exchange"] for each in data["timeline"]["blocks"]} == {2}
 
 
-def test_what_is_too_large_says_what_to_do(demo_recording: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_too_large_says_what_to_do(
+    demo_recording: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(html_file, "LIMIT_BYTES", 2**16)
     ran = run(demo_recording, "export", "latest", "--format", "html")
     assert ran.code == 1
@@ -297,7 +327,9 @@ async def test_a_file_of_twice_as_many_exchanges_takes_twice_as_many_rows(tmp_pa
     for exchanges in (4, 8, 12):
         made = Conversations(tmp_path / f"{exchanges}.db").session("s")
         for number in range(exchanges):
-            made.exchange(response(*message("Hello"), id=f"resp_{number}"), asking("Hi"), at_s=number)
+            made.exchange(
+                response(*message("Hello"), id=f"resp_{number}"), asking("Hi"), at_s=number
+            )
         async with await CountedReader.open(made.database) as log:
             session, chosen = await select_exchanges(log, "s", None)
             await html_file.html_file(log, session, chosen, Redactor())
@@ -309,7 +341,9 @@ async def test_a_file_of_twice_as_many_exchanges_takes_twice_as_many_rows(tmp_pa
 
 
 def parts_of(data: dict[str, Any], numbers: Sequence[int]) -> list[Any]:
-    return [json.loads(put_together(data["asked_parts"][number], data["texts"])) for number in numbers]
+    return [
+        json.loads(put_together(data["asked_parts"][number], data["texts"])) for number in numbers
+    ]
 
 
 def asked_in(data: dict[str, Any], number: int) -> Any:

@@ -1,4 +1,6 @@
-"""The timeline: a tick for each event, and blocks of items, of the connection and of the client's own time."""
+"""The timeline: a tick for each event, and blocks of items, of the connection and of the client's
+own time.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,15 @@ from recorder.store.write.writer import Store
 from recorder.ui import lanes, ticks
 from recorder.ui.lanes import timeline
 from tests.integration.ingest.test_websocket_log import closed, ingested
-from tests.support.conversations import Conversations, answering, asking, call, message, response, thought
+from tests.support.conversations import (
+    Conversations,
+    answering,
+    asking,
+    call,
+    message,
+    response,
+    thought,
+)
 from tests.support.html_file import Json, shown
 from tests.support.live import REALTIME, spoken
 from tests.support.live import response as spoken_response
@@ -35,7 +45,11 @@ async def drawn(url: URL, session: str = "s", *chosen: Any) -> Json:
 
 def blocks(found: Json, kind: str, *names: str) -> list[Any]:
     """Some members of the blocks of a kind, those of items by their row's kind."""
-    chosen = [each for each in found["blocks"] if kind in (each["kind"], found["rows"][each["row"]]["kind"])]
+    chosen = [
+        each
+        for each in found["blocks"]
+        if kind in (each["kind"], found["rows"][each["row"]]["kind"])
+    ]
     return [tuple(each[name] for name in names) for each in chosen]
 
 
@@ -52,7 +66,10 @@ async def test_each_event_is_a_tick(database: URL) -> None:
     types = [None if type < 0 else found["types"][type] for type in first["type"]]
     assert types == [event.type for event in events]
     labels = [found["rows"][row]["label"] for row in first["row"]]
-    expected = ["connection" if event.output_index is None else f"output {event.output_index}" for event in events]
+    expected = [
+        "connection" if event.output_index is None else f"output {event.output_index}"
+        for event in events
+    ]
     assert labels == expected
     assert (first["offset_ns"], second["offset_ns"]) == (0, 2_000_000_000)
     assert [(each["number"], each["has_ended"], each["last_pos"]) for each in (first, second)] == [
@@ -67,7 +84,18 @@ async def test_blocks_are_items_and_what_the_client_did(sqlite_database: URL) ->
     made.exchange(CALLS, QUESTION)
     made.exchange(response(*message("18 °C")), [*QUESTION, *answering("18 °C, clear")], at_s=2.0)
     found = await drawn(sqlite_database)
-    assert blocks(found, "item", "exchange", "kind", "label", "item", "from_ns", "to_ns", "first_pos", "last_pos") == [
+    assert blocks(
+        found,
+        "item",
+        "exchange",
+        "kind",
+        "label",
+        "item",
+        "from_ns",
+        "to_ns",
+        "first_pos",
+        "last_pos",
+    ) == [
         (1, "reasoning", "reasoning", 0, 200_000_000, 500_000_000, 4, 7),
         (1, "tool_call", "get_weather", 1, 600_000_000, 900_000_000, 8, 11),
         (2, "message", "message", 0, 200_000_000, 600_000_000, 4, 8),
@@ -91,7 +119,12 @@ async def test_exchanges_beside_each_other_have_rows_of_their_own(
         made.exchange(CALLS, QUESTION, at_s=at_s)
     found = await drawn(made.database)
     rows = found["rows"]
-    assert [{rows[row]["group"] for row in each["row"]} for each in found["exchanges"]] == [{0}, {1}, {2}, {0}]
+    assert [{rows[row]["group"] for row in each["row"]} for each in found["exchanges"]] == [
+        {0},
+        {1},
+        {2},
+        {0},
+    ]
     monkeypatch.setattr(lanes, "GROUPS_LIMIT", 2)
     found = await drawn(made.database)
     groups = [{found["rows"][row]["group"] for row in each["row"]} for each in found["exchanges"]]
@@ -112,12 +145,16 @@ async def test_of_an_open_exchange_only_what_is_new(sqlite_database: URL) -> Non
     new = await drawn(sqlite_database, "s", "2", 7)
     [new_ticks] = new["exchanges"]
     assert (new_ticks["number"], new_ticks["last_pos"], len(new_ticks["t"])) == (2, 9, 2)
-    assert [each[1:] for each in blocks(new, "item", *wanted)] == [("other", "output 1", None, 600_000_000, None, 8, 9)]
+    assert [each[1:] for each in blocks(new, "item", *wanted)] == [
+        ("other", "output 1", None, 600_000_000, None, 8, 9)
+    ]
     [no_ticks] = (await drawn(sqlite_database, "s", "2", 9))["exchanges"]
     assert (no_ticks["t"], no_ticks["last_pos"]) == ([], 9)
     ended = await drawn(sqlite_database, "s", "1", 9)
     complete = [each for each in blocks(found, "item", *wanted) if each[0] == 1]
-    assert blocks(ended, "item", *wanted) == complete, "once it has ended, its blocks are those of all its events"
+    assert blocks(ended, "item", *wanted) == complete, (
+        "once it has ended, its blocks are those of all its events"
+    )
     assert len(ended["exchanges"][0]["t"]) == ended["exchanges"][0]["last_pos"] - 9
 
 
@@ -161,9 +198,13 @@ async def test_gaps_and_an_exchange_without_projections(sqlite_database: URL) ->
     assert blocks(found, "item", "label", "from_ns", "to_ns") == [("output 0", 4_000, 4_000)]
 
 
-async def test_a_sound_is_a_mark_with_its_length_in_a_lane_of_its_own(database: URL, tmp_path: Path) -> None:
+async def test_a_sound_is_a_mark_with_its_length_in_a_lane_of_its_own(
+    database: URL, tmp_path: Path
+) -> None:
     made = (
-        Connection(REALTIME).client({"type": "response.create"}).server(*spoken_response("resp_1", *spoken("Hello.")))
+        Connection(REALTIME)
+        .client({"type": "response.create"})
+        .server(*spoken_response("resp_1", *spoken("Hello.")))
     )
     ingested(database, tmp_path / "journal", made.close().steps)
     found = await drawn(database, "latest")
@@ -177,7 +218,11 @@ async def test_many_outputs_share_a_row_and_pages_are_read_to_the_limit(
 ) -> None:
     made = Conversations(tmp_path / "log.db")
     count = lanes.ITEM_ROWS_LIMIT + 20
-    put(made.database, ["request", *["frame"] * count], output=lambda pos: 2**40 + pos if pos else None)
+    put(
+        made.database,
+        ["request", *["frame"] * count],
+        output=lambda pos: 2**40 + pos if pos else None,
+    )
     whole = await drawn(made.database)
     assert [row["label"] for row in whole["rows"][-2:]] == [f"output {2**40 + 64}", "other outputs"]
     assert len(blocks(whole, "item", "label")) == lanes.ITEM_ROWS_LIMIT + 1
@@ -185,7 +230,11 @@ async def test_many_outputs_share_a_row_and_pages_are_read_to_the_limit(
     assert await drawn(made.database) == whole
     monkeypatch.setattr(ticks, "TICKS_LIMIT", 20)
     cut = await drawn(made.database)
-    assert (cut["is_all"], len(cut["exchanges"][0]["t"]), cut["exchanges"][0]["last_pos"]) == (False, 21, 20)
+    assert (cut["is_all"], len(cut["exchanges"][0]["t"]), cut["exchanges"][0]["last_pos"]) == (
+        False,
+        21,
+        20,
+    )
     monkeypatch.setattr(ticks, "TICKS_LIMIT", 10**6)
     assert len((await drawn(made.database, "s", "1", 30))["exchanges"][0]["t"]) == count - 30
 

@@ -1,4 +1,6 @@
-"""The marks of a session: the findings of `recorder lint` and the anomalies of the views, at their events."""
+"""The marks of a session: the findings of `recorder lint` and the anomalies of the views, at their
+events.
+"""
 
 from __future__ import annotations
 
@@ -43,14 +45,25 @@ async def test_findings_and_anomalies_are_those_of_the_commands(sqlite_database:
     assert expected
     findings = [each for each in found["marks"] if each["kind"] == "lint"]
     assert [
-        tuple(each[name] for name in ("exchange", "pos", "severity", "rule", "why")) for each in findings
+        tuple(each[name] for name in ("exchange", "pos", "severity", "rule", "why"))
+        for each in findings
     ] == expected
     shown = json.loads(run(sqlite_database, "show", "s", "--json").out)["exchanges"]
-    anomalies = [(number, row["pos"], row["kind"]) for number, each in enumerate(shown, 1) for row in each["anomalies"]]
+    anomalies = [
+        (number, row["pos"], row["kind"])
+        for number, each in enumerate(shown, 1)
+        for row in each["anomalies"]
+    ]
     assert {number for number, _, _ in anomalies} == {2, 3}, "of the open one, too"
-    of_views = [(each["exchange"], each["pos"], each["rule"]) for each in found["marks"] if each["kind"] == "anomaly"]
+    of_views = [
+        (each["exchange"], each["pos"], each["rule"])
+        for each in found["marks"]
+        if each["kind"] == "anomaly"
+    ]
     assert of_views == anomalies
-    assert len(asked(sqlite_database, "SELECT 1 FROM anomalies")) == sum(number == 2 for number, _, _ in anomalies)
+    assert len(asked(sqlite_database, "SELECT 1 FROM anomalies")) == sum(
+        number == 2 for number, _, _ in anomalies
+    )
 
 
 async def test_an_exchange_that_is_too_large_is_named_and_hides_no_other(

@@ -1,7 +1,9 @@
-"""`recorder export --format perfetto`, checked against the documented fields of the trace-event format.
+"""`recorder export --format perfetto`, checked against the documented fields of the trace-event
+format.
 
-The classes below are the tables of docs/formats.md, which follow "Trace Event Format" (Google, 2016): a field that is
-missing, of another type or not in the table fails. Perfetto's own reader is a program that has to be downloaded.
+The classes below are the tables of docs/formats.md, which follow "Trace Event Format" (Google,
+2016): a field that is missing, of another type or not in the table fails. Perfetto's own reader is
+a program that has to be downloaded.
 """
 
 from __future__ import annotations
@@ -77,7 +79,9 @@ class Trace(msgspec.Struct, forbid_unknown_fields=True):
 
     def lane(self, tid: int) -> str:
         """The name of a thread."""
-        [found] = [each for each in self.only(Metadata) if each.name == "thread_name" and each.tid == tid]
+        [found] = [
+            each for each in self.only(Metadata) if each.name == "thread_name" and each.tid == tid
+        ]
         return str(found.args["name"])
 
 
@@ -92,7 +96,10 @@ def talk(tmp_path: Path) -> Path:
     """Two calls whose results come in two requests, the other way round, and a last word."""
     log = Conversations(tmp_path / "log.db")
     session = log.session("talk")
-    session.exchange(response(*call("first", "{}", 0, "call_1"), *call("second", "{}", 1, "call_2")), asking("Go"))
+    session.exchange(
+        response(*call("first", "{}", 0, "call_1"), *call("second", "{}", 1, "call_2")),
+        asking("Go"),
+    )
     asked = [*asking("Go"), *answering("one", "call_1")]
     session.exchange(response(*message("Wait."), id="resp_2"), asked, at_s=5)
     asked += answering("two", "call_2")
@@ -102,7 +109,13 @@ def talk(tmp_path: Path) -> Path:
 
 def test_a_trace_has_the_documented_fields_alone(demo_recording: Path) -> None:
     found = traced(demo_recording)
-    assert {type(event) for event in found.traceEvents} == {Metadata, Complete, Instant, FlowStart, FlowEnd}
+    assert {type(event) for event in found.traceEvents} == {
+        Metadata,
+        Complete,
+        Instant,
+        FlowStart,
+        FlowEnd,
+    }
 
 
 def test_each_event_of_the_log_is_an_instant_at_its_time(talk: Path) -> None:
@@ -111,8 +124,13 @@ def test_each_event_of_the_log_is_an_instant_at_its_time(talk: Path) -> None:
     assert [(each.args["pos"], each.name, each.cat) for each in instants] == [
         (row["pos"], row["type"] or row["kind"], row["kind"]) for row in rows
     ]
-    assert [each.ts for each in instants][: rows[-1]["pos"]] == [row["t_ns"] // 1000 for row in rows][: rows[-1]["pos"]]
-    assert all(each.args["size_bytes"] == len(row["raw"].encode()) for each, row in zip(instants, rows, strict=True))
+    assert [each.ts for each in instants][: rows[-1]["pos"]] == [
+        row["t_ns"] // 1000 for row in rows
+    ][: rows[-1]["pos"]]
+    assert all(
+        each.args["size_bytes"] == len(row["raw"].encode())
+        for each, row in zip(instants, rows, strict=True)
+    )
 
 
 def test_blocks_lie_beside_or_inside_each_other(talk: Path, demo_recording: Path) -> None:
@@ -137,7 +155,11 @@ def test_what_overlaps_is_on_a_second_thread_of_its_name(talk: Path) -> None:
 
 
 def test_blocks_count_the_text_that_their_events_brought(talk: Path) -> None:
-    [said] = [each for each in traced(talk).only(Complete) if each.cat == "message" and each.args["exchange"] == 3]
+    [said] = [
+        each
+        for each in traced(talk).only(Complete)
+        if each.cat == "message" and each.args["exchange"] == 3
+    ]
     assert said.args["text_chars"] == len("It is done.")
 
 
@@ -169,7 +191,10 @@ async def test_memory_holds_a_page_of_the_log(talk: Path) -> None:
     async with await LogReader.open(talk) as log:
         session = await session_named(log, "latest")
         chosen = list(enumerate(await log.exchanges(session.session_id), 1))
-        found = [part async for part in trace(log, session, chosen, await timeline(log, session.session_id))]
+        found = [
+            part
+            async for part in trace(log, session, chosen, await timeline(log, session.session_id))
+        ]
     assert max(map(len, found)) < 1000
     assert all(part.startswith((b",\n", b'{"displayTimeUnit"', b"\n]}\n")) for part in found)
 
@@ -178,6 +203,10 @@ def test_the_documentation_has_every_field() -> None:
     text = (ROOT / "docs" / "formats.md").read_text()
     table = text[text.index("## Perfetto") :]
     for each in (Metadata, Complete, Instant, FlowStart, FlowEnd):
-        row = next(line for line in table.splitlines() if line.startswith(f"| `{each.__struct_config__.tag}` |"))
+        row = next(
+            line
+            for line in table.splitlines()
+            if line.startswith(f"| `{each.__struct_config__.tag}` |")
+        )
         missing = [name for name in each.__struct_fields__ if f"`{name}`" not in row]
         assert not missing, row

@@ -21,7 +21,9 @@ def path(content: bytes, of: str, exchange: int = 1) -> str:
     return f"/api/sessions/s/exchanges/{exchange}/picture?of={of}&sha256={digest(content)}"
 
 
-async def test_a_picture_of_a_request_and_of_its_response_have_the_bytes_of_the_log(database: URL) -> None:
+async def test_a_picture_of_a_request_and_of_its_response_have_the_bytes_of_the_log(
+    database: URL,
+) -> None:
     made = Conversations(database).session("s")
     made.exchange(response(*drawn(MADE)), asked=[{"role": "user", "content": [shown(ASKED)]}])
     gemini: dict[str, Any] = {
@@ -30,9 +32,15 @@ async def test_a_picture_of_a_request_and_of_its_response_have_the_bytes_of_the_
         "target": "/v1beta/models/g:generateContent",
         "at_s": 1.0,
     }
-    made.exchange([drawn_by_gemini(MADE)], body={"contents": []}, content_type="application/json", **gemini)
+    made.exchange(
+        [drawn_by_gemini(MADE)], body={"contents": []}, content_type="application/json", **gemini
+    )
     async with viewing(database) as viewer:
-        for content, of, exchange in ((ASKED, "model", 1), (MADE, "response", 1), (MADE, "response", 2)):
+        for content, of, exchange in (
+            (ASKED, "model", 1),
+            (MADE, "response", 1),
+            (MADE, "response", 2),
+        ):
             answer = await viewer.get(path(content, of, exchange))
             assert answer.body == content
             assert dict(answer.headers)[b"content-type"] == b"image/png"
@@ -59,7 +67,9 @@ async def test_only_bytes_that_begin_as_a_picture_are_one(tmp_path: Path) -> Non
         await viewer.json(path(ASKED, "request"), b"400")
 
 
-async def test_a_picture_over_the_limit_is_not_sent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_picture_over_the_limit_is_not_sent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     made = Conversations(tmp_path / "log.db").session("s")
     made.exchange(response(), asked=[{"role": "user", "content": [shown(ASKED)]}])
     monkeypatch.setattr(pictures, "LIMIT_BYTES", len(ASKED) - 1)

@@ -38,12 +38,19 @@ HEADERS = [
 
 async def raw(database: URL, ref: str, exchange: object, at: int | None = None) -> dict[str, Any]:
     async with await LogReader.open(database) as log:
-        found: dict[str, Any] = msgspec.to_builtins(await raw_exchange(log, database, ref, str(exchange), at))
+        found: dict[str, Any] = msgspec.to_builtins(
+            await raw_exchange(log, database, ref, str(exchange), at)
+        )
         return found
 
 
 async def body(
-    database: URL, ref: str, exchange: object, which: str | None = None, start: int = 0, limit: int | None = None
+    database: URL,
+    ref: str,
+    exchange: object,
+    which: str | None = None,
+    start: int = 0,
+    limit: int | None = None,
 ) -> bytes:
     async with await LogReader.open(database) as log:
         _, chunks = await exchange_body(log, ref, str(exchange), which)
@@ -54,7 +61,9 @@ def words_of(line: str) -> list[str]:
     """The words that a shell makes of a line, without running what it names."""
     script = f"curl() {{ printf '%s\\0' \"$@\"; }}; {line}"
     ran = subprocess.run(
-        ["bash", "-c", script], capture_output=True, env={"PATH": os.environ["PATH"], "OPENAI_API_KEY": "k"}
+        ["bash", "-c", script],
+        capture_output=True,
+        env={"PATH": os.environ["PATH"], "OPENAI_API_KEY": "k"},
     )
     assert ran.returncode == 0, ran.stderr
     return ran.stdout.decode().split("\0")[:-1]
@@ -81,7 +90,9 @@ async def test_an_open_exchange_has_no_end(tmp_path: Path) -> None:
     assert (found["end"], found["response"]["status"]) == (None, 200)
 
 
-@pytest.mark.parametrize(("start", "limit"), [(0, None), (0, 0), (0, 1), (3, 5), (70, 100), (10**6, None), (10, 10**6)])
+@pytest.mark.parametrize(
+    ("start", "limit"), [(0, None), (0, 0), (0, 1), (3, 5), (70, 100), (10**6, None), (10, 10**6)]
+)
 async def test_any_part_of_a_body_can_be_had(tmp_path: Path, start: int, limit: int | None) -> None:
     frames = response(*message("Hello ", "you."))
     session = Conversations(tmp_path / "log.db").session("run")
@@ -96,7 +107,9 @@ async def test_the_request_as_the_model_saw_it_is_that_of_show(sqlite_database: 
     session.exchange(response(*message("Hello.")), asked=asking("Hi"))
     follow_up = {"model": "gpt-5", "previous_response_id": "resp_1", "input": answering("7")}
     session.exchange(response(id="resp_2"), body=follow_up, at_s=5)
-    [of_command] = json.loads(run(sqlite_database, "show", "run", "2", "--request", "--json").out)["requests"]
+    [of_command] = json.loads(run(sqlite_database, "show", "run", "2", "--request", "--json").out)[
+        "requests"
+    ]
     async with await LogReader.open(sqlite_database) as log:
         head = await model_request(log, "run", "2")
     whole = await body(sqlite_database, "run", 2, "model")
@@ -125,7 +138,9 @@ async def test_messages_over_websocket_are_what_replay_writes(demo_recording: Pa
         played = run(demo_recording, "replay", "latest", "--speed", "max", "--exchange", number)
         found = await body(url, "latest", number)
         assert found == played.out
-        assert every[number - 1].method != "WEBSOCKET" or found.startswith(b"event: response.created\ndata: {")
+        assert every[number - 1].method != "WEBSOCKET" or found.startswith(
+            b"event: response.created\ndata: {"
+        )
 
 
 # -- copies
@@ -133,7 +148,11 @@ async def test_messages_over_websocket_are_what_replay_writes(demo_recording: Pa
 
 async def test_a_curl_line_is_what_was_sent_with_the_key_in_a_variable(tmp_path: Path) -> None:
     session = Conversations(tmp_path / "log.db").session("run")
-    session.exchange(response(), asked=asking("Hi"), headers=[*HEADERS, ("Host", "here"), ("Accept-Encoding", "br")])
+    session.exchange(
+        response(),
+        asked=asking("Hi"),
+        headers=[*HEADERS, ("Host", "here"), ("Accept-Encoding", "br")],
+    )
     copy = (await raw(session.database, "run", 1))["copies"]["curl"]
     assert "\n" not in copy["text"]
     assert '"Authorization: Bearer $OPENAI_API_KEY"' in copy["text"]
@@ -148,15 +167,27 @@ async def test_a_curl_line_is_what_was_sent_with_the_key_in_a_variable(tmp_path:
 @pytest.mark.parametrize(
     ("target", "provider", "api", "expected"),
     [
-        ("/openai/v1/responses", "openai", "openai-responses", ["https://api.openai.com/v1/responses"]),
+        (
+            "/openai/v1/responses",
+            "openai",
+            "openai-responses",
+            ["https://api.openai.com/v1/responses"],
+        ),
         ("/responses", "openai", "openai-responses", ["https://api.openai.com/v1/responses"]),
-        ("/v1/messages?beta=true", "anthropic", "anthropic", ["https://api.anthropic.com/v1/messages?beta=true"]),
+        (
+            "/v1/messages?beta=true",
+            "anthropic",
+            "anthropic",
+            ["https://api.anthropic.com/v1/messages?beta=true"],
+        ),
         ("/local/x", "local", "other", ["http://127.0.0.1:8787/local/x"]),
         (
             "/v1beta/models/m:generateContent?key=REDACTED&alt=sse",
             "gemini",
             "gemini",
-            ["https://generativelanguage.googleapis.com/v1beta/models/m:generateContent?key=&alt=sse"],
+            [
+                "https://generativelanguage.googleapis.com/v1beta/models/m:generateContent?key=&alt=sse"
+            ],
         ),
         ("/v1/files/[1]", "openai", "other", ["-g", "https://api.openai.com/v1/files/[1]"]),
         ("/v1/files/'`id`", "openai", "other", ["https://api.openai.com/v1/files/'`id`"]),
@@ -174,7 +205,9 @@ async def test_the_address_is_the_providers_own(
 async def test_hostile_text_stays_text(tmp_path: Path) -> None:
     asked = {"model": "m", "input": HOSTILE, "n": 12345678901234567890123}
     session = Conversations(tmp_path / "log.db").session(f"run {HOSTILE}")
-    session.exchange(response(*message(HOSTILE)), body=asked, headers=[("x-request-id", HOSTILE), *HEADERS])
+    session.exchange(
+        response(*message(HOSTILE)), body=asked, headers=[("x-request-id", HOSTILE), *HEADERS]
+    )
     found = await raw(session.database, session.session.session_id, 1)
     line = found["copies"]["curl"]["text"]
     assert line.isprintable()
@@ -183,7 +216,9 @@ async def test_hostile_text_stays_text(tmp_path: Path) -> None:
     assert f"x-request-id: {HOSTILE}" in words
     assert re.fullmatch(r"[A-Za-z0-9._-]+-1", found["file"].removesuffix(".sse"))
     constants = [
-        node.value for node in ast.parse(found["copies"]["pytest"]["text"]).body if isinstance(node, ast.Assign)
+        node.value
+        for node in ast.parse(found["copies"]["pytest"]["text"]).body
+        if isinstance(node, ast.Assign)
     ]
     assert [ast.literal_eval(each) for each in constants] == [asked]
 
@@ -220,14 +255,22 @@ def test_a_quoted_text_is_one_word_on_one_line(texts: list[str]) -> None:
     words = [copies.shell_quoted(text) for text in texts]
     assert not re.search("[\0-\x1f\x7f-\x9f\u2028\u202e\u2066]", "".join(words))
     ran = subprocess.run(
-        ["bash", "-c", f"printf '%s\\0' {' '.join(words)}"], capture_output=True, env={"LC_ALL": "C.UTF-8"}
+        ["bash", "-c", f"printf '%s\\0' {' '.join(words)}"],
+        capture_output=True,
+        env={"LC_ALL": "C.UTF-8"},
     )
     assert ran.stdout.decode().split("\0")[:-1] == texts
 
 
 _JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=4),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
+    lambda inner: (
+        st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=4)
+    ),
     max_leaves=30,
 )
 

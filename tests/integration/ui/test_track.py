@@ -24,7 +24,15 @@ from recorder.ui import running_document
 from recorder.ui.track import SEGMENT, TrackCache, segment
 from tests.integration.commands.test_show import FaultyFolding
 from tests.integration.ingest.test_websocket_log import closed, ingested
-from tests.support.conversations import Conversations, answering, asking, call, message, response, thought
+from tests.support.conversations import (
+    Conversations,
+    answering,
+    asking,
+    call,
+    message,
+    response,
+    thought,
+)
 from tests.support.facts import captured
 from tests.support.html_file import Json, require_exact, shown, state_at, times, tracked
 from tests.support.rows import make_exchange, make_session
@@ -33,7 +41,11 @@ from tests.support.server import run
 WEATHER = '{"city": "Paris"}'
 QUESTION = asking("What is the weather in Paris?")
 CALLS = response(*thought("Look it ", "up."), *call("get_weather", WEATHER, index=1), id="resp_1")
-GET: dict[str, Any] = {"method": "GET", "target": "/v1/responses/resp_1?stream=true", "resumes_response_id": "resp_1"}
+GET: dict[str, Any] = {
+    "method": "GET",
+    "target": "/v1/responses/resp_1?stream=true",
+    "resumes_response_id": "resp_1",
+}
 
 
 async def require_session(url: URL, session: str = "s") -> dict[int, list[Json]]:
@@ -52,7 +64,9 @@ def from_outside(segments: Iterable[Json]) -> list[tuple[int, int]]:
 async def test_a_result_comes_with_its_request(database: URL) -> None:
     made = Conversations(database).session("s")
     made.exchange(CALLS, QUESTION)
-    made.exchange(response(*message("18 °C"), id="resp_2"), [*QUESTION, *answering("18 °C, clear")], at_s=2.0)
+    made.exchange(
+        response(*message("18 °C"), id="resp_2"), [*QUESTION, *answering("18 °C, clear")], at_s=2.0
+    )
     found = await require_session(database)
     assert from_outside(found[1]) == [(found[1][-1]["last"], 2_000_000_000)]
     assert from_outside(found[2]) == []
@@ -67,7 +81,9 @@ async def test_results_from_parallel_threads(sqlite_database: URL) -> None:
     made.exchange([], [*QUESTION, *answering("of a")], at_s=3.0, thread_id="a")
     made.exchange([], [*QUESTION, *answering("of b, later")], at_s=3.5, thread_id="b")
     found = await require_session(sqlite_database)
-    assert [t_ns for _, t_ns in from_outside(found[1])] == [750_000_000, 3_000_000_000], "first of another thread"
+    assert [t_ns for _, t_ns in from_outside(found[1])] == [750_000_000, 3_000_000_000], (
+        "first of another thread"
+    )
     assert [t_ns for _, t_ns in from_outside(found[2])] == [2_250_000_000, 2_750_000_000]
 
 
@@ -77,7 +93,9 @@ async def test_copies_of_a_response(tmp_path: Path, ends: tuple[int, ...]) -> No
     made = Conversations(tmp_path / "log.db").session("s")
     frames = response(*message("It is ", "18 °C"))
     for number, end in enumerate(ends):
-        made.exchange(frames[:end], at_s=number * 5.0, outcome="truncated", **(GET if number else {}))
+        made.exchange(
+            frames[:end], at_s=number * 5.0, outcome="truncated", **(GET if number else {})
+        )
     await require_session(made.database)
 
 
@@ -124,7 +142,9 @@ async def test_the_state_is_that_of_the_command(tmp_path: Path) -> None:
 
 def long_response(count: int = 3 * SEGMENT) -> list[bytes]:
     words = [f"word {number} " for number in range(count // 3)]
-    return response(*thought(*words), *message(*words, index=1), *call("get_weather", WEATHER, index=2))
+    return response(
+        *thought(*words), *message(*words, index=1), *call("get_weather", WEATHER, index=2)
+    )
 
 
 async def test_a_segment_needs_no_other(tmp_path: Path) -> None:
@@ -133,9 +153,14 @@ async def test_a_segment_needs_no_other(tmp_path: Path) -> None:
     made.exchange([], answering("18 °C"), at_s=100.0)
     async with await LogReader.open(made.database) as log:
         whole = await require_exact(log, "s", "1", range(0, 500, 83))
-        assert [(each["from"], each["to"]) for each in whole[:2]] == [(0, SEGMENT - 1), (SEGMENT, 2 * SEGMENT - 1)]
+        assert [(each["from"], each["to"]) for each in whole[:2]] == [
+            (0, SEGMENT - 1),
+            (SEGMENT, 2 * SEGMENT - 1),
+        ]
         for at in (2 * SEGMENT, SEGMENT, 0, 10**9, 700):
-            [wanted] = [each for each in whole if each["from"] <= min(at, each["last"]) <= each["to"]]
+            [wanted] = [
+                each for each in whole if each["from"] <= min(at, each["last"]) <= each["to"]
+            ]
             for cache in (TrackCache(), TrackCache(0)):
                 assert await segment(log, "s", "1", at, cache) == wanted
 
@@ -146,7 +171,11 @@ class _Counting(LogReader):
     count = 0
 
     async def events(
-        self, session_id: str, exchange_id: str, after: int = -1, kinds: Collection[str] | None = None
+        self,
+        session_id: str,
+        exchange_id: str,
+        after: int = -1,
+        kinds: Collection[str] | None = None,
     ) -> AsyncIterator[Event]:
         async for event in super().events(session_id, exchange_id, after, kinds):
             type(self).count += 1
@@ -184,20 +213,32 @@ async def test_requests_are_not_read_for_a_call_that_none_has_the_result_of(tmp_
 
 @pytest.mark.long
 async def test_an_open_exchange_grows(sqlite_database: URL) -> None:
-    """What was known of it before stays true, whatever follows; results may come before it is read again."""
+    """What was known of it before stays true, whatever follows; results may come before it is read
+    again.
+    """
     session = make_session(name="s")
     exchange = make_exchange(session)
     frames = long_response(2 * SEGMENT)
     ends = [sum(map(len, frames[: count + 1])) for count in range(len(frames))]
     request = json.dumps({"model": "gpt-5", "input": QUESTION}).encode()
     _, events = captured(
-        b"".join(frames), cuts=ends, request=request, exchange=exchange, started_ns=exchange.started_ns
+        b"".join(frames),
+        cuts=ends,
+        request=request,
+        exchange=exchange,
+        started_ns=exchange.started_ns,
     )
     later = make_exchange(session, 2, started_ns=exchange.started_ns + 10**12)
     _, result = captured(
-        b"", request=json.dumps({"input": answering("18 °C")}).encode(), exchange=later, started_ns=later.started_ns
+        b"",
+        request=json.dumps({"input": answering("18 °C")}).encode(),
+        exchange=later,
+        started_ns=later.started_ns,
     )
-    cache, places = TrackCache(), [0, 1, 2, 3, 7, SEGMENT - 1, SEGMENT, SEGMENT + 1, len(events) - 1, len(events)]
+    cache, places = (
+        TrackCache(),
+        [0, 1, 2, 3, 7, SEGMENT - 1, SEGMENT, SEGMENT + 1, len(events) - 1, len(events)],
+    )
     with Store(sqlite_database) as store:
         with store.transaction():
             store.add_session(session)
@@ -209,7 +250,18 @@ async def test_an_open_exchange_grows(sqlite_database: URL) -> None:
                 with store.transaction():
                     store.append(events[start:end])
                 await same_as_first(log, cache, end == len(events))
-            fields: Any = (len(events), "note", events[-1].t_ns + 1, None, None, None, None, b"{}", None, None)
+            fields: Any = (
+                len(events),
+                "note",
+                events[-1].t_ns + 1,
+                None,
+                None,
+                None,
+                None,
+                b"{}",
+                None,
+                None,
+            )
             noted = Event(*(*ids(exchange), *fields, link(events[-1].hash, *fields)))
             with store.transaction():
                 store.append([noted])
@@ -249,7 +301,9 @@ async def test_what_another_says_of_a_time_that_was_seen_already(sqlite_database
         await require_exact(log, "s")
 
 
-async def test_an_exchange_that_cannot_be_folded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_exchange_that_cannot_be_folded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     made = Conversations(tmp_path / "log.db").session("s")
     made.exchange(response(*message("So far ", "poison", "!")), QUESTION)
     for module in (session_state, running_document):
@@ -261,9 +315,20 @@ async def test_an_exchange_that_cannot_be_folded(tmp_path: Path, monkeypatch: py
 
 @pytest.mark.parametrize("size_bytes", [7, 40])
 async def test_a_document_in_parts(tmp_path: Path, size_bytes: int) -> None:
-    """It is read when it may be complete: to read half of it at each part would take quadratic time."""
-    item = {"id": "m", "type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "a {b} c"}]}
-    body = b" " + json.dumps({"id": "resp_1", "status": "completed", "output": [item]}).encode() + b"\n "
+    """It is read when it may be complete: to read half of it at each part would take quadratic
+    time.
+    """
+    item = {
+        "id": "m",
+        "type": "message",
+        "role": "assistant",
+        "content": [{"type": "output_text", "text": "a {b} c"}],
+    }
+    body = (
+        b" "
+        + json.dumps({"id": "resp_1", "status": "completed", "output": [item]}).encode()
+        + b"\n "
+    )
     parts = [body[start : start + size_bytes] for start in range(0, len(body), size_bytes)]
     made = Conversations(tmp_path / "log.db").session("s")
     exchange = made.exchange(parts, QUESTION, content_type="application/json")

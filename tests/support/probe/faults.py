@@ -1,12 +1,13 @@
-"""What gateways do wrong: faults that were seen in gateways, planted in the answers of the demo upstream.
+"""What gateways do wrong: faults that were seen in gateways, planted in the answers of the demo
+upstream.
 
-First the pieces that they are made of. An edit takes an event (or a document) and changes it in place; it returns False
-to drop the event. Edits walk through all that an event holds, so that one edit changes a delta, the item that it
-belongs to and the final response alike.
+First the pieces that they are made of. An edit takes an event (or a document) and changes it in
+place; it returns False to drop the event. Edits walk through all that an event holds, so that one
+edit changes a delta, the item that it belongs to and the final response alike.
 
-Then a table for each API. A row names the cases of the probe that must see the fault, and the rules that are among the
-findings of these cases. `tests.integration.probe.test_faults` sends the cases to each; `make docs` makes a table of
-them.
+Then a table for each API. A row names the cases of the probe that must see the fault, and the rules
+that are among the findings of these cases. `tests.integration.probe.test_faults` sends the cases to
+each; `make docs` makes a table of them.
 """
 
 from __future__ import annotations
@@ -40,7 +41,9 @@ class PlantedFault(NamedTuple):
 
 
 def faults(table: str, planted: Mapping[str, Planted]) -> list[PlantedFault]:
-    """Read a table of name, cases, rules and what the gateway does, for faults that are planted under their names."""
+    """Read a table of name, cases, rules and what the gateway does, for faults that are planted
+    under their names.
+    """
     read = []
     for line in table.splitlines():
         name, cases, rules, says = line.split(" | ")
@@ -105,7 +108,9 @@ def answered(change: Callable[[DemoRequest, DemoReply], DemoReply]) -> Planted:
 
 def streamed(change: Callable[[Steps], Steps]) -> Planted:
     """A gateway that changes streams, as a whole."""
-    return answered(lambda _, reply: replace(reply, steps=change(reply.steps)) if is_stream(reply) else reply)
+    return answered(
+        lambda _, reply: replace(reply, steps=change(reply.steps)) if is_stream(reply) else reply
+    )
 
 
 def in_stream(edit: Edit) -> Planted:
@@ -138,7 +143,9 @@ def both(first: Planted, second: Planted) -> Planted:
 
 def on_error(*statuses: int, change: Callable[[DemoRequest, DemoReply], DemoReply]) -> Planted:
     """A gateway that changes refusals of these statuses."""
-    return answered(lambda request, reply: change(request, reply) if reply.status in statuses else reply)
+    return answered(
+        lambda request, reply: change(request, reply) if reply.status in statuses else reply
+    )
 
 
 def _content(reply: DemoReply) -> bytes:
@@ -156,7 +163,9 @@ def _edited(steps: Steps, edit: Edit) -> Iterator[Step]:
 
 
 def parsed(frame: bytes) -> tuple[bytes, Json | None, bytes]:
-    """What stands before the data of an event, the data, what stands behind; no data if it is not a JSON object."""
+    """What stands before the data of an event, the data, what stands behind; no data if it is not a
+    JSON object.
+    """
     before, mark, rest = frame.partition(b"data: ")
     data = rest.rstrip(b"\r\n")
     try:
@@ -173,11 +182,15 @@ def objects(value: Any) -> Iterator[Json]:
     """All objects in a value, the outer before the inner."""
     if isinstance(value, dict):
         yield value
-    for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+    for inner in (
+        value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    ):
         yield from objects(inner)
 
 
-def each(name: str, change: Callable[[Any], Any], *, of: Callable[[Json], bool] = lambda _: True) -> Edit:
+def each(
+    name: str, change: Callable[[Any], Any], *, of: Callable[[Json], bool] = lambda _: True
+) -> Edit:
     """An edit of all fields of that name, of the objects that `of` says."""
 
     def edit(event: Json) -> None:
@@ -224,7 +237,9 @@ def renumbered(steps: Steps) -> Iterator[Step]:
 
 
 def together(text_of: Callable[[Json], tuple[Json, str] | None]) -> Callable[[Steps], Steps]:
-    """With neighbouring deltas of one kind in one event: the object in an event that has the text, and its name."""
+    """With neighbouring deltas of one kind in one event: the object in an event that has the text,
+    and its name.
+    """
 
     def change(steps: Steps) -> Iterator[Step]:
         held: tuple[bytes, Json, bytes, Json, str] | None = None
@@ -260,7 +275,9 @@ def headed(name: str, value: str) -> Callable[[DemoRequest, DemoReply], DemoRepl
     def change(_: DemoRequest, reply: DemoReply) -> DemoReply:
         if not is_stream(reply):
             return reply
-        return replace(reply, headers=(*(each for each in reply.headers if each[0] != name), (name, value)))
+        return replace(
+            reply, headers=(*(each for each in reply.headers if each[0] != name), (name, value))
+        )
 
     return change
 
@@ -269,7 +286,14 @@ HTML = b"<html><head><title>502 Bad Gateway</title></head><body><center><h1>502 
 HTML_HEADERS: Headers = (("content-type", "text/html"), ("server", "nginx"))
 JSON_HEADERS: Headers = (("content-type", "application/json"),)
 STREAM_HEADERS: Headers = (("content-type", "text/event-stream"),)
-OPENAI_ERROR = {"error": {"message": "Bad Request", "type": "invalid_request_error", "param": None, "code": "400"}}
+OPENAI_ERROR = {
+    "error": {
+        "message": "Bad Request",
+        "type": "invalid_request_error",
+        "param": None,
+        "code": "400",
+    }
+}
 
 
 def as_html(_: DemoRequest, reply: DemoReply) -> DemoReply:
@@ -304,7 +328,9 @@ def as_frames(*frames: bytes) -> Callable[[DemoRequest, DemoReply], DemoReply]:
 def any_key(request: DemoRequest, ask: Ask) -> DemoReply:
     """Replace a key that the demo refuses."""
     headers = tuple((name, value.replace(WRONG_KEY, "sk-good")) for name, value in request.headers)
-    return ask(replace(request, headers=headers, target=request.target.replace(WRONG_KEY, "sk-good")))
+    return ask(
+        replace(request, headers=headers, target=request.target.replace(WRONG_KEY, "sk-good"))
+    )
 
 
 def ended(text: str) -> str:
@@ -313,7 +339,9 @@ def ended(text: str) -> str:
 
 
 def encoded(text: str) -> str:
-    """A piece of JSON as a piece of a JSON string: arguments of the demo are objects without objects in them."""
+    """A piece of JSON as a piece of a JSON string: arguments of the demo are objects without
+    objects in them.
+    """
     inner = json.dumps(text, ensure_ascii=False)[1:-1]
     return '"' * text.startswith("{") + inner + '"' * text.endswith("}")
 
@@ -345,7 +373,10 @@ _ARGUMENTS_DELTA = typed("response.function_call_arguments.delta")
 
 
 def _responses_arguments(change: Callable[[str], str]) -> Planted:
-    whole_text, delta = each("arguments", change, of=_ARGUMENTS), each("delta", change, of=_ARGUMENTS_DELTA)
+    whole_text, delta = (
+        each("arguments", change, of=_ARGUMENTS),
+        each("delta", change, of=_ARGUMENTS_DELTA),
+    )
     return both(everywhere(whole_text), in_stream(delta))
 
 
@@ -355,7 +386,10 @@ def _responses_delta(event: Json) -> tuple[Json, str] | None:
 
 def _without_reasoning(event: Json) -> object:
     """Drop what is reasoning, and move what comes after it to the front."""
-    if "reasoning" in str(event.get("type")) or (event.get("item") or {}).get("type") == "reasoning":
+    if (
+        "reasoning" in str(event.get("type"))
+        or (event.get("item") or {}).get("type") == "reasoning"
+    ):
         return False
     if "output_index" in event:
         event["output_index"] -= 1
@@ -449,7 +483,8 @@ responses-resume-numbered | resume | RS011 | A resumed stream counts from 0 agai
         "responses-no-schema": forgets("text"),
         "responses-no-limit": forgets("max_output_tokens"),
         "responses-cut-completed": both(
-            everywhere(_completed), _swapped(b"event: response.incomplete", b"event: response.completed")
+            everywhere(_completed),
+            _swapped(b"event: response.incomplete", b"event: response.completed"),
         ),
         "responses-any-key": any_key,
         "responses-error-200": on_error(400, change=with_status(200)),
@@ -476,7 +511,10 @@ def _chat_delta(event: Json) -> tuple[Json, str] | None:
 def _chat_ids(steps: Steps) -> Steps:
     numbers = count()
     for step in steps:
-        yield Step(step.at_s, re.sub(rb'"id":"chatcmpl-\w+"', b'"id":"chatcmpl-%d"' % next(numbers), step.take()))
+        yield Step(
+            step.at_s,
+            re.sub(rb'"id":"chatcmpl-\w+"', b'"id":"chatcmpl-%d"' % next(numbers), step.take()),
+        )
 
 
 def _thinks_aloud(event: Json) -> None:
@@ -491,7 +529,9 @@ def _first_call_of(event: Json) -> object:
     for found in objects(event):
         if "tool_calls" in found:
             found["tool_calls"] = [
-                call for number, call in enumerate(found["tool_calls"]) if call.get("index", number) == 0
+                call
+                for number, call in enumerate(found["tool_calls"])
+                if call.get("index", number) == 0
             ]
     return True
 
@@ -502,9 +542,12 @@ def _stopped(reason: str) -> Planted:
 
 
 _CHAT_ERROR = (
-    b'data: {"id":"chatcmpl-0","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,'
+    b'data: {"id":"chatcmpl-0","object":"chat.completion.chunk",'
+    b'"created":1,"model":"m","choices":[{"index":0,'
 )
-_CHAT_ERROR += b'"delta":{"role":"assistant","content":"Error: 400 Bad Request"},"finish_reason":"stop"}]}\n\n'
+_CHAT_ERROR += (
+    b'"delta":{"role":"assistant","content":"Error: 400 Bad Request"},"finish_reason":"stop"}]}\n\n'
+)
 
 
 _CHAT = faults(
@@ -546,18 +589,28 @@ chat-error-detail | bad-request | PR082 | Errors have a `detail`, as FastAPI mak
         "chat-content-type": answered(headed("content-type", "text/plain; charset=utf-8")),
         "chat-usage-not-sent": forgets("stream_options"),
         "chat-usage-zero": everywhere(zeroed),
-        "chat-usage-unasked": asked(lambda body: body.update(stream_options={"include_usage": True})),
+        "chat-usage-unasked": asked(
+            lambda body: body.update(stream_options={"include_usage": True})
+        ),
         "chat-ids": streamed(_chat_ids),
         "chat-no-role": in_stream(removed("role")),
         "chat-one-delta": streamed(together(_chat_delta)),
         "chat-thinks-aloud": everywhere(_thinks_aloud),
         "chat-list-delta": in_stream(
-            each("delta", lambda delta: {**delta, "thinking_blocks": [{"type": "thinking", "thinking": "Hm."}]})
+            each(
+                "delta",
+                lambda delta: {
+                    **delta,
+                    "thinking_blocks": [{"type": "thinking", "thinking": "Hm."}],
+                },
+            )
         ),
         "chat-arguments-cut": everywhere(each("arguments", ended, of=_is_function)),
         "chat-arguments-encoded": everywhere(each("arguments", encoded, of=_is_function)),
         "chat-arguments-object": in_document(each("arguments", json.loads, of=_is_function)),
-        "chat-call-indexes": in_stream(each("index", lambda _: 0, of=lambda found: "function" in found)),
+        "chat-call-indexes": in_stream(
+            each("index", lambda _: 0, of=lambda found: "function" in found)
+        ),
         "chat-one-call": everywhere(_first_call_of),
         "chat-calls-stop": _stopped("stop"),
         "chat-cut-stop": _stopped("stop"),
@@ -568,7 +621,9 @@ chat-error-detail | bad-request | PR082 | Errors have a `detail`, as FastAPI mak
         "chat-any-key": any_key,
         "chat-error-500": on_error(400, change=with_status(500)),
         "chat-error-page": on_error(400, 401, change=as_html),
-        "chat-error-text": on_error(400, change=as_frames(b"data: Error: 400 Bad Request\n\n", b"data: [DONE]\n\n")),
+        "chat-error-text": on_error(
+            400, change=as_frames(b"data: Error: 400 Bad Request\n\n", b"data: [DONE]\n\n")
+        ),
         "chat-error-answer": on_error(400, change=as_frames(_CHAT_ERROR, b"data: [DONE]\n\n")),
         "chat-error-detail": on_error(400, 401, change=with_body({"detail": "Bad Request"})),
     },
@@ -682,7 +737,8 @@ gemini-error-openai | bad-request | PR082 | Errors have the form of OpenAI's.
         "gemini-thoughts-aloud": everywhere(removed("thought")),
         "gemini-cut-stop": everywhere(each("finishReason", lambda _: "STOP")),
         "gemini-no-schema": both(
-            forgets("generationConfig", "responseJsonSchema"), forgets("generationConfig", "responseSchema")
+            forgets("generationConfig", "responseJsonSchema"),
+            forgets("generationConfig", "responseSchema"),
         ),
         "gemini-any-key": any_key,
         "gemini-error-openai": on_error(400, 401, change=with_body(OPENAI_ERROR)),
@@ -742,7 +798,9 @@ converse-error-openai | bad-request | PR082 | Errors have the form of OpenAI's.
         "converse-no-counts": streamed(without_last(1)),
         "converse-checksum": streamed(as_is(lambda message: message[:-4] + b"none")),
         "converse-delta": in_messages(each("delta", lambda delta: {**delta, "index": 0})),
-        "converse-input-text": in_document(each("input", json.dumps, of=lambda found: "toolUseId" in found)),
+        "converse-input-text": in_document(
+            each("input", json.dumps, of=lambda found: "toolUseId" in found)
+        ),
         "converse-no-choice": forgets("toolConfig", "toolChoice"),
         "converse-no-limit": forgets("inferenceConfig", "maxTokens"),
         "converse-any-key": any_key,
@@ -760,4 +818,6 @@ FAULTS: Mapping[str, Sequence[PlantedFault]] = {
 }
 """By the API that they break."""
 
-PLANTED: Mapping[str, Planted] = {fault.name: fault.planted for rows in FAULTS.values() for fault in rows}
+PLANTED: Mapping[str, Planted] = {
+    fault.name: fault.planted for rows in FAULTS.values() for fault in rows
+}

@@ -1,11 +1,12 @@
-"""The demo upstream behind gateways that break it, each in its own way: one server, and a path prefix for each fault.
+"""The demo upstream behind gateways that break it, each in its own way: one server, and a path
+prefix for each fault.
 
     with gateways(FAULTS) as base:
         f"{base}/chat-no-done"         # speaks as the demo does, but for what that fault changes
 
-What a gateway breaks is a `Planted`: a function of the request and of the way to ask the demo. Its answers are made by
-`tests.support.provider`, event by event, and so a fault is planted in events, not in bytes that came together by
-chance.
+What a gateway breaks is a `Planted`: a function of the request and of the way to ask the demo. Its
+answers are made by `tests.support.provider`, event by event, and so a fault is planted in events,
+not in bytes that came together by chance.
 """
 
 from __future__ import annotations
@@ -46,7 +47,9 @@ class Gateway:
 
     def __init__(self, planted: Mapping[str, Planted]) -> None:
         self._planted: dict[str, Planted] = {CLEAN: lambda request, ask: ask(request), **planted}
-        self._server = Server(self._answer, "127.0.0.1", 0, on_drain=lambda: self._server.drop_clients())
+        self._server = Server(
+            self._answer, "127.0.0.1", 0, on_drain=lambda: self._server.drop_clients()
+        )
         clock = asyncio.get_running_loop().time
         self._apps = {name: App(clock, pace=0) for name in self._planted}
 
@@ -64,9 +67,13 @@ class Gateway:
         body = bytearray()
         while piece := await exchange.read():
             body += piece
-        headers = tuple((key.decode("latin-1"), value.decode("latin-1")) for key, value in exchange.headers)
+        headers = tuple(
+            (key.decode("latin-1"), value.decode("latin-1")) for key, value in exchange.headers
+        )
         query = exchange.query.decode()
-        request = DemoRequest(exchange.method, f"/{path}{'?' * bool(query)}{query}", headers, bytes(body))
+        request = DemoRequest(
+            exchange.method, f"/{path}{'?' * bool(query)}{query}", headers, bytes(body)
+        )
         await _send(exchange, self._planted[name](request, self._apps[name].reply))
 
 
@@ -75,7 +82,9 @@ async def _send(exchange: ServerExchange, reply: DemoReply) -> None:
     clock = asyncio.get_running_loop().time
     started = clock() if reply.started is None else reply.started
     length = [] if reply.length is None else [(b"content-length", b"%d" % reply.length)]
-    exchange.start(reply.status, [*((key.encode(), value.encode()) for key, value in reply.headers), *length])
+    exchange.start(
+        reply.status, [*((key.encode(), value.encode()) for key, value in reply.headers), *length]
+    )
     for step in reply.steps:
         wait_s = started + step.at_s * (reply.pace or 0.0) - clock()
         if reply.pace and wait_s > 0:
@@ -87,7 +96,9 @@ async def _send(exchange: ServerExchange, reply: DemoReply) -> None:
 
 @contextmanager
 def gateways(planted: Mapping[str, Planted]) -> Iterator[str]:
-    """The gateways in a thread of their own; what they are called with is before their names in a URL."""
+    """The gateways in a thread of their own; what they are called with is before their names in a
+    URL.
+    """
     base: Future[str] = Future()
     stopping: Future[Callable[[], object]] = Future()
 
@@ -108,7 +119,8 @@ def gateways(planted: Mapping[str, Planted]) -> Iterator[str]:
         thread.join()
 
 
-# -- A probe around a test: its requests go through a recorder that writes into memory, and the answers are judged
+# -- A probe around a test: its requests go through a recorder that writes into memory, and the
+# answers are judged
 
 
 SESSION = "probe"
@@ -119,10 +131,15 @@ SILENCE_S = DEADLINE_S
 async def probed(
     url: str, api_name: str, only: Collection[str] = (), *, reads_with_sdk: bool = True
 ) -> Sequence[CaseVerdict]:
-    """The verdicts of a probe of that URL: of all cases of an API, or of some. The SDK takes most of the time."""
+    """The verdicts of a probe of that URL: of all cases of an API, or of some.
+
+    The SDK takes most of the time.
+    """
     api, journal = APIS[api_name], MemoryJournal()
     upstream = parse_upstream(f"{by_name(api.name).upstream}={url}")
-    cases = [(case, mode) for case in api.cases if not only or case.name in only for mode in case.modes]
+    cases = [
+        (case, mode) for case in api.cases if not only or case.name in only for mode in case.modes
+    ]
     missing = set(only) - {case.name for case, _ in cases}
     assert not missing, f"{api_name} has no case {missing}"
     transport = RecordingTransport(UpstreamTransport(), journal)
@@ -138,7 +155,9 @@ async def probed(
 def faults_in(verdicts: Sequence[CaseVerdict]) -> dict[str, list[str]]:
     """The errors and warnings of each verdict, by their rules: `{"text streamed": ["RS002"]}`."""
     found = {
-        f"{each.case} {each.mode}": [finding.rule for _, finding in each.findings if finding.severity != "note"]
+        f"{each.case} {each.mode}": [
+            finding.rule for _, finding in each.findings if finding.severity != "note"
+        ]
         for each in verdicts
     }
     return {where: rules for where, rules in found.items() if rules}

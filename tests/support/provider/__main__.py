@@ -21,8 +21,15 @@ def _options() -> argparse.Namespace:
         prog="python -m tests.support.provider", description="A built-in upstream on loopback."
     )
     parser.add_argument("--port", type=int, default=0, help="default: a free one")
-    parser.add_argument("--pace", type=float, default=1.0, help="multiplies every pause; 0 sends without any")
-    parser.add_argument("--linger", type=float, default=0.0, help="seconds from the last event of a stream to its end")
+    parser.add_argument(
+        "--pace", type=float, default=1.0, help="multiplies every pause; 0 sends without any"
+    )
+    parser.add_argument(
+        "--linger",
+        type=float,
+        default=0.0,
+        help="seconds from the last event of a stream to its end",
+    )
     return parser.parse_args()
 
 

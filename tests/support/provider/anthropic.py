@@ -1,7 +1,8 @@
-"""The Anthropic Messages API: `POST /v1/messages`, streamed or not, and `/v1/messages/count_tokens`.
+"""The Anthropic Messages API: `POST /v1/messages`, streamed or not, and
+`/v1/messages/count_tokens`.
 
-Every event is `event: <type>`, `data: <json>` and a blank line; before its last brace the JSON is padded with spaces,
-which hide how long a delta is. (WIRE_FORMATS section 3.)
+Every event is `event: <type>`, `data: <json>` and a blank line; before its last brace the JSON is
+padded with spaces, which hide how long a delta is. (WIRE_FORMATS section 3.)
 """
 
 from __future__ import annotations
@@ -43,7 +44,10 @@ _REFUSALS = {  # status: type, message
     400: ("invalid_request_error", "The request was refused because it asked to be."),
     401: ("authentication_error", "invalid x-api-key"),
     404: ("not_found_error", "Not found"),
-    429: ("rate_limit_error", "This request would exceed your organization’s rate limit of 3 requests per minute."),
+    429: (
+        "rate_limit_error",
+        "This request would exceed your organization’s rate limit of 3 requests per minute.",
+    ),
     529: ("overloaded_error", "Overloaded"),
 }
 _PING = b'event: ping\ndata: {"type": "ping"}\n\n'
@@ -68,21 +72,31 @@ def refuse(dice: Dice, status: int, message: str | None = None) -> DemoReply:
     above = headers(dice, "application/json")
     kind, standard = _REFUSALS[status]
     error = {"type": kind, "message": message or standard}
-    body = compact({"type": "error", "error": error, "request_id": dict(above)["request-id"]}).encode()
+    body = compact(
+        {"type": "error", "error": error, "request_id": dict(above)["request-id"]}
+    ).encode()
     extra = (("retry-after", "2"), ("x-should-retry", "true")) if status == 429 else ()
     return whole(body, above + extra, status)
 
 
 def prompt_of(body: Json) -> Prompt:
-    """Read the prompt from `messages`; results are the `tool_result` blocks of the last one of the user."""
-    users = [message for message in listed(conversation(body, "messages")) if message.get("role") == "user"]
+    """Read the prompt from `messages`; results are the `tool_result` blocks of the last one of the
+    user.
+    """
+    users = [
+        message
+        for message in listed(conversation(body, "messages"))
+        if message.get("role") == "user"
+    ]
     content = users[-1].get("content") if users else ""
     results = [block for block in listed(content) if block.get("type") == "tool_result"]
     return Prompt(
         last_text(content),
         ["\n".join(texts(block.get("content"))) for block in results],
         tools={str(tool.get("name")) for tool in listed(body.get("tools"))},
-        schema=((body.get("output_config") or {}).get("format") or body.get("output_format") or {}).get("schema"),
+        schema=(
+            (body.get("output_config") or {}).get("format") or body.get("output_format") or {}
+        ).get("schema"),
         instructions="\n".join(texts(body.get("system"))),
         forced=_forced(body),
         most_tokens=number(body.get("max_tokens")),
@@ -94,20 +108,28 @@ def _forced(body: Json) -> FunctionCall | None:
     choice, tools = body.get("tool_choice") or {}, listed(body.get("tools"))
     if choice.get("type") not in ("tool", "any"):
         return None
-    found = [each for each in tools if choice["type"] == "any" or each.get("name") == choice.get("name")]
+    found = [
+        each for each in tools if choice["type"] == "any" or each.get("name") == choice.get("name")
+    ]
     return forced(found[0].get("name"), found[0].get("input_schema")) if found else None
 
 
-_BEFORE_SYSTEM = (("output_format",), ("output_config", "format"), ("speed",))  # a change spares the tools alone
-_BEFORE_MESSAGES = (("tool_choice",), ("thinking",), ("output_config", "effort"))  # and one of these the system, too
+# a change spares the tools alone
+_BEFORE_SYSTEM = (("output_format",), ("output_config", "format"), ("speed",))
+# and one of these the system, too
+_BEFORE_MESSAGES = (("tool_choice",), ("thinking",), ("output_config", "effort"))
 
 
 def render(body: Json) -> RenderedPrompt:
-    """Render tools, system, parameters, messages, a block a piece; a mark of the whole request is for the last one."""
+    """Render tools, system, parameters, messages, a block a piece; a mark of the whole request is
+    for the last one.
+    """
     pieces = [_piece(tool, tool) for tool in listed(body.get("tools"))]
     pieces += _parameters(body, _BEFORE_SYSTEM)
     system = _blocks(body.get("system"))
-    pieces += [_piece(block, block) for block in system if not str(block.get("text")).startswith(BILLING)]
+    pieces += [
+        _piece(block, block) for block in system if not str(block.get("text")).startswith(BILLING)
+    ]
     pieces += _parameters(body, _BEFORE_MESSAGES)
     for message in listed(body.get("messages")):
         for block in _blocks(message.get("content")):
@@ -118,8 +140,13 @@ def render(body: Json) -> RenderedPrompt:
 
 
 def _parameters(body: Json, paths: Sequence[Sequence[str]]) -> list[PromptPiece]:
-    found = [((body.get(path[0]) or {}).get(path[1]) if path[1:] else body.get(path[0])) for path in paths]
-    return [piece({".".join(path): value}) for path, value in zip(paths, found, strict=True) if value]
+    found = [
+        ((body.get(path[0]) or {}).get(path[1]) if path[1:] else body.get(path[0]))
+        for path in paths
+    ]
+    return [
+        piece({".".join(path): value}) for path, value in zip(paths, found, strict=True) if value
+    ]
 
 
 def _blocks(content: object) -> list[Json]:
@@ -151,11 +178,15 @@ def create(play: Play) -> DemoReply:
     """Answer with a message, streamed or whole."""
     turn = MessageTurn(play)
     if play.body.get("stream"):
-        return DemoReply(200, headers(play.dice, "text/event-stream; charset=utf-8"), timed(turn.frames))
+        return DemoReply(
+            200, headers(play.dice, "text/event-stream; charset=utf-8"), timed(turn.frames)
+        )
     if turn.failed:
         return refuse(play.dice, 529)
     body = compact(turn.message()).encode()
-    return whole(body, headers(play.dice, "application/json"), at_s=sum(pause for pause, _ in turn.frames))
+    return whole(
+        body, headers(play.dice, "application/json"), at_s=sum(pause for pause, _ in turn.frames)
+    )
 
 
 def count_tokens(play: Play) -> DemoReply:
@@ -170,7 +201,9 @@ def greet(play: Play) -> DemoReply:
 
 
 class MessageTurn:
-    """One message while it is generated: its frames with the pauses before them, and its content blocks."""
+    """One message while it is generated: its frames with the pauses before them, and its content
+    blocks.
+    """
 
     def __init__(self, play: Play) -> None:
         self.dice = play.dice
@@ -181,7 +214,11 @@ class MessageTurn:
         self.searches = 0
         self.failed = False
         self.thinks = (play.body.get("thinking") or {}).get("type") != "disabled"
-        self.head = {"model": play.required("model"), "id": self.dice.name("msg_01", 22), "type": "message"}
+        self.head = {
+            "model": play.required("model"),
+            "id": self.dice.name("msg_01", 22),
+            "type": "message",
+        }
         self._perform(play)
 
     def _perform(self, play: Play) -> None:
@@ -200,12 +237,16 @@ class MessageTurn:
     def emit(self, pause: str | float, type: str, **fields: Any) -> None:
         pause_s = self.dice.pause(pause) if isinstance(pause, str) else pause
         data = compact({"type": type, **fields})
-        self.frames.append((pause_s, f"event: {type}\ndata: {data[:-1]}{self.dice.padding()}}}\n\n".encode()))
+        self.frames.append(
+            (pause_s, f"event: {type}\ndata: {data[:-1]}{self.dice.padding()}}}\n\n".encode())
+        )
 
     def block(self, empty: Json, deltas: list[tuple[float, Json]], full: Json) -> None:
         """Emit a content block that begins `empty` and becomes `full`."""
         index = len(self.content)
-        self.emit("think" if index else "token", "content_block_start", index=index, content_block=empty)
+        self.emit(
+            "think" if index else "token", "content_block_start", index=index, content_block=empty
+        )
         if not index:
             self.frames.append((0.0, _PING))
         for pause_s, delta in deltas:
@@ -215,19 +256,30 @@ class MessageTurn:
 
     def spoken(self, kind: str, field: str, text: str) -> list[tuple[float, Json]]:
         """Return `text` as deltas of that kind, each with its pause."""
-        return [(pause_s, {"type": kind, field: delta}) for pause_s, delta in self.dice.deltas(text, most=3)]
+        return [
+            (pause_s, {"type": kind, field: delta})
+            for pause_s, delta in self.dice.deltas(text, most=3)
+        ]
 
     def total(self) -> Json:
         """Return the usage at the end: it is cumulative and overrides that of `message_start`."""
         details = {"output_tokens_details": {"thinking_tokens": self.usage.reasoning}}
-        searched = {"server_tool_use": {"web_search_requests": self.searches}} if self.searches else {}
+        searched = (
+            {"server_tool_use": {"web_search_requests": self.searches}} if self.searches else {}
+        )
         counts = {k: v for k, v in _input_usage(self.usage).items() if k != "cache_creation"}
         return {**counts, "output_tokens": self.usage.output, **details, **searched}
 
     def message(self) -> Json:
         """Return the message as one JSON object."""
         usage = {**_input_usage(self.usage), **self.total(), "service_tier": "standard"}
-        return {**self.head, "role": "assistant", "content": self.content, **self.stop, "usage": usage}
+        return {
+            **self.head,
+            "role": "assistant",
+            "content": self.content,
+            **self.stop,
+            "usage": usage,
+        }
 
 
 def _think(turn: MessageTurn, part: Think) -> None:
@@ -237,7 +289,9 @@ def _think(turn: MessageTurn, part: Think) -> None:
     deltas = turn.spoken("thinking_delta", "thinking", text)
     deltas.append((0.0, {"type": "signature_delta", "signature": signature}))
     turn.block(
-        {"type": "thinking", "thinking": "", "signature": ""}, deltas, {"thinking": text, "signature": signature}
+        {"type": "thinking", "thinking": "", "signature": ""},
+        deltas,
+        {"thinking": text, "signature": signature},
     )
 
 
@@ -267,17 +321,29 @@ def _input(turn: MessageTurn, arguments: Json) -> list[tuple[float, Json]]:
 
 
 def _call(turn: MessageTurn, part: FunctionCall) -> None:
-    empty = {"type": "tool_use", "id": turn.dice.name("toolu_01", 22), "name": part.name, "input": {}}
+    empty = {
+        "type": "tool_use",
+        "id": turn.dice.name("toolu_01", 22),
+        "name": part.name,
+        "input": {},
+    }
     turn.block(empty, _input(turn, part.arguments), {"input": part.arguments})
     turn.stop = {"stop_reason": "tool_use", "stop_sequence": None}
 
 
 def _search(turn: MessageTurn, part: Search) -> None:
     turn.searches += 1
-    call = {"type": "server_tool_use", "id": turn.dice.name("srvtoolu_01", 22), "name": "web_search", "input": {}}
+    call = {
+        "type": "server_tool_use",
+        "id": turn.dice.name("srvtoolu_01", 22),
+        "name": "web_search",
+        "input": {},
+    }
     turn.block(call, _input(turn, {"query": part.query}), {"input": {"query": part.query}})
     found = [_result(turn.dice, source) for source in part.sources]
-    turn.block({"type": "web_search_tool_result", "tool_use_id": call["id"], "content": found}, [], {})
+    turn.block(
+        {"type": "web_search_tool_result", "tool_use_id": call["id"], "content": found}, [], {}
+    )
 
 
 def _result(dice: Dice, source: Source) -> Json:
@@ -301,12 +367,17 @@ _PARTS: dict[type[Part], Callable[[MessageTurn, Any], None]] = {
 
 
 def _input_usage(usage: Usage) -> Json:
-    """Return the usage of the input; `input_tokens` were neither read from the cache nor written to it."""
+    """Return the usage of the input; `input_tokens` were neither read from the cache nor written to
+    it.
+    """
     prompt = usage.prompt
     of_5m = prompt.written - prompt.written_1h
     return {
         "input_tokens": usage.input - usage.cached - prompt.written,
         "cache_creation_input_tokens": prompt.written,
         "cache_read_input_tokens": usage.cached,
-        "cache_creation": {"ephemeral_5m_input_tokens": of_5m, "ephemeral_1h_input_tokens": prompt.written_1h},
+        "cache_creation": {
+            "ephemeral_5m_input_tokens": of_5m,
+            "ephemeral_1h_input_tokens": prompt.written_1h,
+        },
     }

@@ -30,7 +30,10 @@ from tests.support.provider.scripts import choose, usage
 
 
 class Route(NamedTuple):
-    """One path of an API, and its answer. A group in `path`, if there is one, is the name that the path gives."""
+    """One path of an API, and its answer.
+
+    A group in `path`, if there is one, is the name that the path gives.
+    """
 
     method: str
     path: re.Pattern[str]
@@ -49,19 +52,42 @@ ROUTES = (
     _route("POST", r"/v1/messages", anthropic.DIALECT, anthropic.create),
     _route("POST", r"/v1/messages/count_tokens", anthropic.DIALECT, anthropic.count_tokens),
     _route("HEAD", r"/api/hello", anthropic.DIALECT, anthropic.greet),
-    _route("POST", r"/v1(?:beta)?/models/([^/:]+):countTokens", gemini.DIALECT, gemini.count_tokens),
-    _route("POST", r"/v1(?:beta)?/models/([^/:]+):streamGenerateContent", gemini.DIALECT, gemini.stream),
-    _route("POST", r"/v1(?:beta)?/models/([^/:]+):generateContent", gemini.DIALECT, gemini.generate),
-    _route("POST", r"/v1(?:beta2?)?/interactions", gemini_interactions.DIALECT, gemini_interactions.create),
+    _route(
+        "POST", r"/v1(?:beta)?/models/([^/:]+):countTokens", gemini.DIALECT, gemini.count_tokens
+    ),
+    _route(
+        "POST", r"/v1(?:beta)?/models/([^/:]+):streamGenerateContent", gemini.DIALECT, gemini.stream
+    ),
+    _route(
+        "POST", r"/v1(?:beta)?/models/([^/:]+):generateContent", gemini.DIALECT, gemini.generate
+    ),
+    _route(
+        "POST",
+        r"/v1(?:beta2?)?/interactions",
+        gemini_interactions.DIALECT,
+        gemini_interactions.create,
+    ),
     _route("POST", r"/api/chat", ollama.DIALECT, ollama.create),
     _route("POST", r"/model/([^/]+)/converse-stream", bedrock.DIALECT, bedrock.stream),
     _route("POST", r"/model/([^/]+)/converse", bedrock.DIALECT, bedrock.converse),
     _route("POST", r"/v1/agents/sessions", hosted_agents.OPENAI, hosted_agents.create_openai),
-    _route("POST", r"/v1/agents/sessions/(\w+)/events", hosted_agents.OPENAI, hosted_agents.add_openai),
-    _route("GET", r"/v1/agents/sessions/(\w+)/events", hosted_agents.OPENAI, hosted_agents.stream_openai),
+    _route(
+        "POST", r"/v1/agents/sessions/(\w+)/events", hosted_agents.OPENAI, hosted_agents.add_openai
+    ),
+    _route(
+        "GET",
+        r"/v1/agents/sessions/(\w+)/events",
+        hosted_agents.OPENAI,
+        hosted_agents.stream_openai,
+    ),
     _route("POST", r"/v1/sessions", hosted_agents.CLAUDE, hosted_agents.create_claude),
     _route("POST", r"/v1/sessions/(\w+)/events", hosted_agents.CLAUDE, hosted_agents.add_claude),
-    _route("GET", r"/v1/sessions/(\w+)/events/stream", hosted_agents.CLAUDE, hosted_agents.stream_claude),
+    _route(
+        "GET",
+        r"/v1/sessions/(\w+)/events/stream",
+        hosted_agents.CLAUDE,
+        hosted_agents.stream_claude,
+    ),
     _route("GET", r"/v1/sessions/(\w+)/events", hosted_agents.CLAUDE, hosted_agents.list_claude),
     _route("GET", r"/v1(?:beta)?/models", openai_responses.DIALECT, models.answer),
 )
@@ -72,20 +98,33 @@ _KEYS = ("authorization", "x-api-key", "x-goog-api-key")
 
 def _key(request: DemoRequest) -> str:
     """Return all that a request has of keys."""
-    return " ".join((*(request.header(name) for name in _KEYS), request.query.get("key", ""))).lower()
+    return " ".join(
+        (*(request.header(name) for name in _KEYS), request.query.get("key", ""))
+    ).lower()
 
 
 GENERATES = (
-    *(openai_responses.create, openai_chat.create, anthropic.create, gemini.stream, gemini.generate),
+    *(
+        openai_responses.create,
+        openai_chat.create,
+        anthropic.create,
+        gemini.stream,
+        gemini.generate,
+    ),
     *(gemini_interactions.create, ollama.create, bedrock.stream, bedrock.converse),
 )
 """The answers of a model: what they are asked with is kept in the prompt cache."""
 
 
 class App:
-    """The routes, and what they share. Requests are numbered, and the number is the seed of all chance in the reply."""
+    """The routes, and what they share.
 
-    def __init__(self, clock: Callable[[], float], pace: float, cache_lifetime_s: float = LIFETIME_S) -> None:
+    Requests are numbered, and the number is the seed of all chance in the reply.
+    """
+
+    def __init__(
+        self, clock: Callable[[], float], pace: float, cache_lifetime_s: float = LIFETIME_S
+    ) -> None:
         self._background = BackgroundResponses(clock, pace)
         self._continued = ContinuedResponses()
         self._hosted = HostedSessions()
@@ -112,13 +151,28 @@ class App:
             if script.status != 200:
                 return route.dialect.refuse(dice, script.status, None)
             used = usage(script, self._count_prompt(route, body, name))
-            play = Play(request, name, body, script, used, dice, self._background, self._continued, self._hosted)
-            return replace(route.answer(play), pace=script.pace) if script.pace else route.answer(play)
-        except (ValueError, TypeError, AttributeError) as error:  # a body that is not what its API takes
+            play = Play(
+                request,
+                name,
+                body,
+                script,
+                used,
+                dice,
+                self._background,
+                self._continued,
+                self._hosted,
+            )
+            return (
+                replace(route.answer(play), pace=script.pace) if script.pace else route.answer(play)
+            )
+        except (ValueError, TypeError, AttributeError) as error:
+            # a body that is not what its API takes
             return route.dialect.refuse(dice, 400, str(error))
 
     def _count_prompt(self, route: Route, body: Json, name: str) -> PromptTokens:
-        """Count the tokens of a request, and keep its prompt if it is there to be answered by a model."""
+        """Count the tokens of a request, and keep its prompt if it is there to be answered by a
+        model.
+        """
         prompt = route.dialect.render({**body, "input": self._continued.whole_input(body)})
         scope = f"{prompt.scope} {body.get('model', name)}"
         return self._cache.count(prompt._replace(scope=scope), is_kept=route.answer in GENERATES)

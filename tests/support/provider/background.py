@@ -1,6 +1,7 @@
 """Background responses: they continue without a client, and can be retrieved by id and resumed.
 
-A response is a list of events with the times they are due; how far it has come is read off the clock.
+A response is a list of events with the times they are due; how far it has come is read off the
+clock.
 """
 
 from __future__ import annotations
@@ -54,7 +55,9 @@ class BackgroundResponses:
     def start(self, response_id: str, events: list[TimedEvent]) -> BackgroundResponse:
         while len(self._responses) >= LIMIT:
             self._responses.pop(next(iter(self._responses)))
-        response = self._responses[response_id] = BackgroundResponse(self._clock, self._pace, events)
+        response = self._responses[response_id] = BackgroundResponse(
+            self._clock, self._pace, events
+        )
         return response
 
     def find(self, response_id: str) -> BackgroundResponse | None:

@@ -1,4 +1,6 @@
-"""Bedrock's Converse: `POST /model/NAME/converse-stream`, in the binary event stream of AWS, and `/converse`."""
+"""Bedrock's Converse: `POST /model/NAME/converse-stream`, in the binary event stream of AWS, and
+`/converse`.
+"""
 
 from __future__ import annotations
 
@@ -9,15 +11,41 @@ import msgspec
 
 from recorder.wire.framing import aws_event_stream
 from tests.support.provider.dice import Dice
-from tests.support.provider.play import Dialect, Json, Play, compact, conversation, listed, number, piece, texts
+from tests.support.provider.play import (
+    Dialect,
+    Json,
+    Play,
+    compact,
+    conversation,
+    listed,
+    number,
+    piece,
+    texts,
+)
 from tests.support.provider.prompt_cache import RenderedPrompt
 from tests.support.provider.reply import DemoReply, Headers, timed, whole
-from tests.support.provider.scripts import Fail, FunctionCall, Part, Prompt, Refuse, Say, Search, Think, forced
+from tests.support.provider.scripts import (
+    Fail,
+    FunctionCall,
+    Part,
+    Prompt,
+    Refuse,
+    Say,
+    Search,
+    Think,
+    forced,
+)
 
 _REFUSALS = {
     400: ("ValidationException", "The request was refused because it asked to be."),
-    401: ("AccessDeniedException", "Authentication failed: Please make sure your API Key is valid."),
-    404: ("ResourceNotFoundException", "Could not resolve the foundation model from the provided model identifier."),
+    401: (
+        "AccessDeniedException",
+        "Authentication failed: Please make sure your API Key is valid.",
+    ),
+    404: (
+        "ResourceNotFoundException",
+        "Could not resolve the foundation model from the provided model identifier.",
+    ),
     429: ("ThrottlingException", "Too many tokens, please wait before trying again."),
     424: ("ModelErrorException", "The model had an error while processing the request."),
 }
@@ -28,7 +56,10 @@ def _headers(dice: Dice, kind: str) -> Headers:
 
 
 def refuse(dice: Dice, status: int, message: str | None = None) -> DemoReply:
-    """Return an error answer. A key that is not known has status 403, and 401 stands for that here."""
+    """Return an error answer.
+
+    A key that is not known has status 403, and 401 stands for that here.
+    """
     type, standard = _REFUSALS[status]
     body = compact({"message": message or standard}).encode()
     return whole(body, (*_headers(dice, "application/json"), ("x-amzn-errortype", type)), status)
@@ -36,12 +67,18 @@ def refuse(dice: Dice, status: int, message: str | None = None) -> DemoReply:
 
 def prompt_of(body: Json) -> Prompt:
     """Read the prompt from `messages`; results are the blocks of the last one of the user."""
-    users = [message for message in listed(conversation(body, "messages")) if message.get("role") == "user"]
+    users = [
+        message
+        for message in listed(conversation(body, "messages"))
+        if message.get("role") == "user"
+    ]
     content = listed(users[-1].get("content")) if users else []
     found = [block["toolResult"] for block in content if "toolResult" in block]
     results = []
     for result in found:
-        said = [each.get("text") or compact(each.get("json")) for each in listed(result.get("content"))]
+        said = [
+            each.get("text") or compact(each.get("json")) for each in listed(result.get("content"))
+        ]
         results.append("\n".join(said))
     formats = (body.get("outputConfig") or {}).get("textFormat") or {}
     return Prompt(
@@ -77,7 +114,9 @@ DIALECT = Dialect(prompt_of, refuse, render)
 def stream(play: Play) -> DemoReply:
     """Answer with the events of a message."""
     turn = ConverseTurn(play)
-    return DemoReply(200, _headers(play.dice, "application/vnd.amazon.eventstream"), timed(turn.frames))
+    return DemoReply(
+        200, _headers(play.dice, "application/vnd.amazon.eventstream"), timed(turn.frames)
+    )
 
 
 def converse(play: Play) -> DemoReply:
@@ -86,7 +125,9 @@ def converse(play: Play) -> DemoReply:
     if turn.has_failed:
         return refuse(play.dice, 424)
     at_s = sum(pause_s for pause_s, _ in turn.frames)
-    return whole(compact(turn.document()).encode(), _headers(play.dice, "application/json"), at_s=at_s)
+    return whole(
+        compact(turn.document()).encode(), _headers(play.dice, "application/json"), at_s=at_s
+    )
 
 
 class ConverseTurn:
@@ -114,13 +155,22 @@ class ConverseTurn:
     def fail(self, message: str) -> None:
         self.has_failed = True
         payload = compact({"message": message}).encode()
-        self.frames.append((self.dice.pause("think"), aws_event_stream.exception("modelStreamErrorException", payload)))
+        self.frames.append(
+            (
+                self.dice.pause("think"),
+                aws_event_stream.exception("modelStreamErrorException", payload),
+            )
+        )
 
-    def block(self, block: Json, deltas: list[tuple[float, Json]], start: Json | None = None) -> None:
+    def block(
+        self, block: Json, deltas: list[tuple[float, Json]], start: Json | None = None
+    ) -> None:
         """Emit a block; only that of a call has a beginning."""
         index = len(self.content)
         if start is not None:
-            self.emit(self.dice.pause("think"), "contentBlockStart", contentBlockIndex=index, start=start)
+            self.emit(
+                self.dice.pause("think"), "contentBlockStart", contentBlockIndex=index, start=start
+            )
         for pause_s, delta in deltas:
             self.emit(pause_s, "contentBlockDelta", contentBlockIndex=index, delta=delta)
         self.emit(0.0, "contentBlockStop", contentBlockIndex=index)
@@ -135,7 +185,11 @@ class ConverseTurn:
         counts = {"inputTokens": used.input - used.cached, "outputTokens": used.output}
         latency_ms = round(1_000 * sum(pause_s for pause_s, _ in self.frames))
         return {
-            "usage": {**counts, "totalTokens": used.input + used.output, "cacheReadInputTokens": used.cached},
+            "usage": {
+                **counts,
+                "totalTokens": used.input + used.output,
+                "cacheReadInputTokens": used.cached,
+            },
             "metrics": {"latencyMs": latency_ms},
         }
 
@@ -143,19 +197,28 @@ class ConverseTurn:
 def _think(turn: ConverseTurn, part: Think) -> None:
     thought, signature = "\n\n".join(part.summaries), turn.dice.base64(240)
     spoken = turn.dice.deltas(thought, most=3)
-    deltas: list[tuple[float, Json]] = [(pause_s, {"reasoningContent": {"text": delta}}) for pause_s, delta in spoken]
+    deltas: list[tuple[float, Json]] = [
+        (pause_s, {"reasoningContent": {"text": delta}}) for pause_s, delta in spoken
+    ]
     deltas.append((0.0, {"reasoningContent": {"signature": signature}}))
-    turn.block({"reasoningContent": {"reasoningText": {"text": thought, "signature": signature}}}, deltas)
+    turn.block(
+        {"reasoningContent": {"reasoningText": {"text": thought, "signature": signature}}}, deltas
+    )
 
 
 def _say(turn: ConverseTurn, part: Say | Refuse) -> None:
-    turn.block({"text": part.text}, [(pause_s, {"text": delta}) for pause_s, delta in turn.dice.deltas(part.text, 3)])
+    turn.block(
+        {"text": part.text},
+        [(pause_s, {"text": delta}) for pause_s, delta in turn.dice.deltas(part.text, 3)],
+    )
 
 
 def _call(turn: ConverseTurn, part: FunctionCall) -> None:
     named = {"toolUseId": turn.dice.name("tooluse_", 22), "name": part.name}
     spoken = turn.dice.deltas(compact(part.arguments), most=3)
-    deltas: list[tuple[float, Json]] = [(pause_s, {"toolUse": {"input": delta}}) for pause_s, delta in spoken]
+    deltas: list[tuple[float, Json]] = [
+        (pause_s, {"toolUse": {"input": delta}}) for pause_s, delta in spoken
+    ]
     turn.block({"toolUse": {**named, "input": part.arguments}}, deltas, {"toolUse": named})
     turn.reason = "tool_use"
 

@@ -1,4 +1,6 @@
-"""Content codings: request bodies as clients send them, response bodies as providers send them, flushed per event."""
+"""Content codings: request bodies as clients send them, response bodies as providers send them,
+flushed per event.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ else:
 
 
 class Encoder(NamedTuple):
-    """A content coding: `flush` returns bytes that decode to all that went in so far, `finish` ends it."""
+    """A content coding: `flush` returns bytes that decode to all that went in so far, `finish` ends
+    it.
+    """
 
     flush: Callable[[bytes], bytes]
     finish: Callable[[], bytes]
@@ -24,7 +28,9 @@ class Encoder(NamedTuple):
 
 def _gzip() -> Encoder:
     deflate = zlib.compressobj(wbits=zlib.MAX_WBITS | 16)
-    return Encoder(lambda data: deflate.compress(data) + deflate.flush(zlib.Z_SYNC_FLUSH), deflate.flush)
+    return Encoder(
+        lambda data: deflate.compress(data) + deflate.flush(zlib.Z_SYNC_FLUSH), deflate.flush
+    )
 
 
 def _br() -> Encoder:
@@ -48,7 +54,10 @@ _DECODERS: dict[str, Callable[[bytes], bytes]] = {
 
 
 def decode(coding: str, body: bytes) -> bytes:
-    """Decode a request body. Raises `ValueError` for an unknown coding, and for bytes that are not in it."""
+    """Decode a request body.
+
+    Raises `ValueError` for an unknown coding, and for bytes that are not in it.
+    """
     if coding not in _DECODERS:
         raise ValueError(f"content-encoding {coding!r} is not supported")
     try:

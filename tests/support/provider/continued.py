@@ -1,6 +1,8 @@
-"""Conversations by the response that ends them: a request with `previous_response_id` has only what is new.
+"""Conversations by the response that ends them: a request with `previous_response_id` has only what
+is new.
 
-The services keep them, too. What a request says of itself, as `instructions` and `tools`, is not part of them.
+The services keep them, too. What a request says of itself, as `instructions` and `tools`, is not
+part of them.
 """
 
 from __future__ import annotations
@@ -31,7 +33,10 @@ class ContinuedResponses:
         """Return the items of a request, those of the conversation that it continues first."""
         given = body.get("input")
         items = [{"role": "user", "content": given}] if isinstance(given, str) else given
-        return [*(self.find(body.get("previous_response_id")) or ()), *(items if isinstance(items, list) else ())]
+        return [
+            *(self.find(body.get("previous_response_id")) or ()),
+            *(items if isinstance(items, list) else ()),
+        ]
 
     def add(self, response_id: str, items: Items) -> None:
         """Keep a conversation; the oldest go first."""

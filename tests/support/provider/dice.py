@@ -8,7 +8,8 @@ import string
 from collections.abc import Iterator
 from random import Random
 
-EPOCH = 1_795_132_800  # 2026-11-20: replies are dated from here by their number, so that a run can be repeated
+# 2026-11-20: replies are dated from here by their number, so that a run can be repeated
+EPOCH = 1_795_132_800
 
 _LETTERS = string.ascii_letters + string.digits
 _TOKEN = re.compile(r"\s*\S{1,8}|\s+")
@@ -43,7 +44,9 @@ class Dice:
         return prefix + "".join(self._random.choices(_LETTERS, k=length))
 
     def base64(self, size: int) -> str:
-        """Return random bytes in base64, for what only a provider can read: a signature, encrypted reasoning."""
+        """Return random bytes in base64, for what only a provider can read: a signature, encrypted
+        reasoning.
+        """
         return base64.b64encode(self._random.randbytes(size)).decode()
 
     def padding(self) -> str:
@@ -59,7 +62,9 @@ class Dice:
         return self._random.uniform(*PAUSES_S[kind])
 
     def deltas(self, text: str, most: int = 1) -> Iterator[tuple[float, str]]:
-        """Yield `text` as (pause, delta), up to `most` tokens a delta; a longer delta takes longer to think of."""
+        """Yield `text` as (pause, delta), up to `most` tokens a delta; a longer delta takes longer
+        to think of.
+        """
         rest = tokens(text)
         while rest:
             size = self._random.randint(1, most)

@@ -1,7 +1,8 @@
 """Gemini: `models/{model}:streamGenerateContent` and `:generateContent`, under `/v1` and `/v1beta`.
 
-With `alt=sse` a stream is `data: <json>` and a blank line, both ended by CRLF, without an event name and without a
-mark at its end; otherwise it is one JSON array. Every chunk has the usage so far. (WIRE_FORMATS section 4.)
+With `alt=sse` a stream is `data: <json>` and a blank line, both ended by CRLF, without an event
+name and without a mark at its end; otherwise it is one JSON array. Every chunk has the usage so
+far. (WIRE_FORMATS section 4.)
 """
 
 from __future__ import annotations
@@ -11,10 +12,30 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from tests.support.provider.dice import Dice, tokens
-from tests.support.provider.play import Dialect, Json, Play, compact, conversation, last_text, listed, number, piece
+from tests.support.provider.play import (
+    Dialect,
+    Json,
+    Play,
+    compact,
+    conversation,
+    last_text,
+    listed,
+    number,
+    piece,
+)
 from tests.support.provider.prompt_cache import RenderedPrompt
 from tests.support.provider.reply import DemoReply, Headers, timed, whole
-from tests.support.provider.scripts import Fail, FunctionCall, Part, Prompt, Refuse, Say, Search, Think, forced
+from tests.support.provider.scripts import (
+    Fail,
+    FunctionCall,
+    Part,
+    Prompt,
+    Refuse,
+    Say,
+    Search,
+    Think,
+    forced,
+)
 
 _REFUSALS = {  # status: its name, message
     400: ("INVALID_ARGUMENT", "The request was refused because it asked to be."),
@@ -48,14 +69,18 @@ def _error(status: int, message: str | None = None) -> Json:
 
 
 def refuse(dice: Dice, status: int, message: str | None = None) -> DemoReply:
-    """Return an error answer; a 429 has the time to wait before a retry, in the header and, as with Google, in the
-    details."""
+    """Return an error answer; a 429 has the time to wait before a retry, in the header and, as with
+    Google, in the details."""
     value = _error(status, message)
     extra: Headers = ()
     if status == 429:
-        value["error"]["details"] = [{"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "2s"}]
+        value["error"]["details"] = [
+            {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "2s"}
+        ]
         extra = (("retry-after", "2"),)
-    return whole(_pretty(value).encode(), headers(dice, "application/json; charset=UTF-8") + extra, status)
+    return whole(
+        _pretty(value).encode(), headers(dice, "application/json; charset=UTF-8") + extra, status
+    )
 
 
 def prompt_of(body: Json) -> Prompt:
@@ -63,7 +88,9 @@ def prompt_of(body: Json) -> Prompt:
     contents = listed(conversation(body, "contents"))
     users = [content for content in contents if content.get("role", "user") != "model"]
     parts = listed(users[-1].get("parts")) if users else []
-    results = [part["functionResponse"].get("response") for part in parts if "functionResponse" in part]
+    results = [
+        part["functionResponse"].get("response") for part in parts if "functionResponse" in part
+    ]
     config = body.get("generationConfig") or {}
     return Prompt(
         last_text(parts),
@@ -80,14 +107,22 @@ def prompt_of(body: Json) -> Prompt:
 
 
 def _forced(body: Json) -> FunctionCall | None:
-    """Return the call that the mode `ANY` demands: of one of the allowed functions, if they are named."""
+    """Return the call that the mode `ANY` demands: of one of the allowed functions, if they are
+    named.
+    """
     choice = (body.get("toolConfig") or {}).get("functionCallingConfig") or {}
-    functions = [each for tool in listed(body.get("tools")) for each in listed(tool.get("functionDeclarations"))]
+    functions = [
+        each
+        for tool in listed(body.get("tools"))
+        for each in listed(tool.get("functionDeclarations"))
+    ]
     allowed = choice.get("allowedFunctionNames") or [each.get("name") for each in functions]
     found = [each for each in functions if each.get("name") in allowed]
     if str(choice.get("mode")).upper() != "ANY" or not found:
         return None
-    return forced(found[0].get("name"), found[0].get("parametersJsonSchema", found[0].get("parameters")))
+    return forced(
+        found[0].get("name"), found[0].get("parametersJsonSchema", found[0].get("parameters"))
+    )
 
 
 def render(body: Json) -> RenderedPrompt:
@@ -106,7 +141,9 @@ def stream(play: Play) -> DemoReply:
     if play.request.query.get("alt") == "sse":
         above = headers(play.dice, "text/event-stream")
         return DemoReply(200, above, timed(_sse(turn)))
-    return DemoReply(200, headers(play.dice, "application/json; charset=UTF-8"), timed(_array(turn.chunks)))
+    return DemoReply(
+        200, headers(play.dice, "application/json; charset=UTF-8"), timed(_array(turn.chunks))
+    )
 
 
 def generate(play: Play) -> DemoReply:
@@ -116,16 +153,23 @@ def generate(play: Play) -> DemoReply:
         return refuse(play.dice, 503)
     *_, (_, response) = turn.chunks
     if "candidates" in response:
-        parts = [part for _, chunk in turn.chunks for part in chunk["candidates"][0]["content"]["parts"]]
+        parts = [
+            part for _, chunk in turn.chunks for part in chunk["candidates"][0]["content"]["parts"]
+        ]
         response["candidates"][0]["content"]["parts"] = _joined(parts)
     at_s = sum(pause for pause, _ in turn.chunks)
-    return whole(_pretty(response).encode(), headers(play.dice, "application/json; charset=UTF-8"), at_s=at_s)
+    return whole(
+        _pretty(response).encode(), headers(play.dice, "application/json; charset=UTF-8"), at_s=at_s
+    )
 
 
 def count_tokens(play: Play) -> DemoReply:
     """Answer with the number of tokens of the request."""
     count = play.usage.input
-    value = {"totalTokens": count, "promptTokensDetails": [{"modality": "TEXT", "tokenCount": count}]}
+    value = {
+        "totalTokens": count,
+        "promptTokensDetails": [{"modality": "TEXT", "tokenCount": count}],
+    }
     return whole(_pretty(value).encode(), headers(play.dice, "application/json; charset=UTF-8"))
 
 
@@ -223,12 +267,16 @@ def _call(turn: GeminiTurn, part: FunctionCall) -> None:
     call = {"name": part.name, "args": part.arguments}
     if turn.has_ids:
         call["id"] = turn.dice.name("", 8)
-    turn.part("think", {"functionCall": call, "thoughtSignature": turn.dice.base64(240)}, compact(call))
+    turn.part(
+        "think", {"functionCall": call, "thoughtSignature": turn.dice.base64(240)}, compact(call)
+    )
 
 
 def _search(turn: GeminiTurn, part: Search) -> None:
     sources = [{"web": {"uri": source.url, "title": source.title}} for source in part.sources]
-    turn.grounding = {"groundingMetadata": {"webSearchQueries": [part.query], "groundingChunks": sources}}
+    turn.grounding = {
+        "groundingMetadata": {"webSearchQueries": [part.query], "groundingChunks": sources}
+    }
 
 
 def _fail(turn: GeminiTurn, part: Fail) -> None:

@@ -1,7 +1,7 @@
 """Google's Interactions API: `POST /v1beta/interactions`, streamed or not.
 
-Every event is `event: <type>`, `data: <json>` and a blank line; the type is the last member of the JSON. A stream ends
-with `event: done` and `[DONE]`.
+Every event is `event: <type>`, `data: <json>` and a blank line; the type is the last member of the
+JSON. A stream ends with `event: done` and `[DONE]`.
 """
 
 from __future__ import annotations
@@ -12,10 +12,30 @@ from typing import Any
 
 from tests.support.provider.dice import Dice
 from tests.support.provider.gemini import headers
-from tests.support.provider.play import Dialect, Json, Play, compact, last_text, listed, number, piece, texts
+from tests.support.provider.play import (
+    Dialect,
+    Json,
+    Play,
+    compact,
+    last_text,
+    listed,
+    number,
+    piece,
+    texts,
+)
 from tests.support.provider.prompt_cache import RenderedPrompt
 from tests.support.provider.reply import DemoReply, timed, whole
-from tests.support.provider.scripts import Fail, FunctionCall, Part, Prompt, Refuse, Say, Search, Think, forced
+from tests.support.provider.scripts import (
+    Fail,
+    FunctionCall,
+    Part,
+    Prompt,
+    Refuse,
+    Say,
+    Search,
+    Think,
+    forced,
+)
 
 _REFUSALS = {  # status: its code, message
     400: ("invalid_request", "The request was refused because it asked to be."),
@@ -37,7 +57,9 @@ def refuse(dice: Dice, status: int, message: str | None = None) -> DemoReply:
 
 
 def prompt_of(body: Json) -> Prompt:
-    """Read the prompt from `input`, a text, parts or steps; results are the steps after the user's last one."""
+    """Read the prompt from `input`, a text, parts or steps; results are the steps after the user's
+    last one.
+    """
     given = body.get("input")
     if given is not None and not isinstance(given, list | str | dict):
         raise ValueError("Invalid type for 'input'.")
@@ -69,7 +91,9 @@ def _text_of(result: object) -> str:
 
 
 def _forced(body: Json, config: Json) -> FunctionCall | None:
-    """Return the call that the mode `any` demands: of one of the allowed functions, if they are named."""
+    """Return the call that the mode `any` demands: of one of the allowed functions, if they are
+    named.
+    """
     choice = config.get("tool_choice")
     allowed = choice.get("allowed_tools") if isinstance(choice, dict) else {"mode": choice}
     allowed = allowed or {}
@@ -83,7 +107,11 @@ def _forced(body: Json, config: Json) -> FunctionCall | None:
 
 def render(body: Json) -> RenderedPrompt:
     """Render tools, system instruction and input."""
-    values = [*listed(body.get("tools")), body.get("system_instruction"), *listed(body.get("input"))]
+    values = [
+        *listed(body.get("tools")),
+        body.get("system_instruction"),
+        *listed(body.get("input")),
+    ]
     return RenderedPrompt("gemini", [piece(value) for value in values if value])
 
 
@@ -120,8 +148,14 @@ class InteractionTurn:
         self.refusal = False
         self._id = self.dice.name("v1_", 64)
         self._head = {"object": "interaction", "model": play.body["model"]}
-        self.emit("first", "interaction.created", interaction={"id": self._id, "status": "in_progress", **self._head})
-        self.emit("none", "interaction.status_update", interaction_id=self._id, status="in_progress")
+        self.emit(
+            "first",
+            "interaction.created",
+            interaction={"id": self._id, "status": "in_progress", **self._head},
+        )
+        self.emit(
+            "none", "interaction.status_update", interaction_id=self._id, status="in_progress"
+        )
         for part in play.script.parts:
             _PARTS[type(part)](self, part)
         if not self.has_failed:
@@ -198,7 +232,13 @@ def _say(turn: InteractionTurn, part: Say) -> None:
 def _citation(text: str, cited: str, url: str, title: str) -> Json:
     start = len(text[: text.index(cited)].encode())
     end = start + len(cited.encode())
-    return {"type": "url_citation", "url": url, "title": title, "start_index": start, "end_index": end}
+    return {
+        "type": "url_citation",
+        "url": url,
+        "title": title,
+        "start_index": start,
+        "end_index": end,
+    }
 
 
 def _refuse(turn: InteractionTurn, part: Refuse) -> None:
@@ -206,12 +246,22 @@ def _refuse(turn: InteractionTurn, part: Refuse) -> None:
 
 
 def _call(turn: InteractionTurn, part: FunctionCall) -> None:
-    called = {"type": "function_call", "id": turn.dice.name("", 8), "name": part.name, "arguments": {}}
+    called = {
+        "type": "function_call",
+        "id": turn.dice.name("", 8),
+        "name": part.name,
+        "arguments": {},
+    }
     signed = {**called, "signature": turn.dice.base64(240)}
     index = turn.open(signed, arguments=part.arguments)
     arguments = compact(part.arguments)
     for start in range(0, len(arguments), _CHARACTERS_A_DELTA):
-        turn.delta("token", index, arguments=arguments[start:][:_CHARACTERS_A_DELTA], type="arguments_delta")
+        turn.delta(
+            "token",
+            index,
+            arguments=arguments[start:][:_CHARACTERS_A_DELTA],
+            type="arguments_delta",
+        )
     turn.stop(index)
 
 

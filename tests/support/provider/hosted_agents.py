@@ -1,7 +1,8 @@
 """Sessions of hosted agents, of OpenAI (`/v1/agents/sessions`) and of Claude (`/v1/sessions`).
 
-A session is made, asked, and streams its events: each connection gives those that no other has given, up to where the
-session rests. A turn goes on with the results of the calls that it waits for.
+A session is made, asked, and streams its events: each connection gives those that no other has
+given, up to where the session rests. A turn goes on with the results of the calls that it waits
+for.
 """
 
 from __future__ import annotations
@@ -13,10 +14,28 @@ from typing import Any, ClassVar
 from tests.support.provider import anthropic, openai_errors
 from tests.support.provider.dice import Dice
 from tests.support.provider.hosted_sessions import Timed
-from tests.support.provider.play import Dialect, Json, Play, compact, conversation, last_text, listed, piece
+from tests.support.provider.play import (
+    Dialect,
+    Json,
+    Play,
+    compact,
+    conversation,
+    last_text,
+    listed,
+    piece,
+)
 from tests.support.provider.prompt_cache import RenderedPrompt
 from tests.support.provider.reply import DemoReply, timed, whole
-from tests.support.provider.scripts import Fail, FunctionCall, Part, Prompt, Refuse, Say, Search, Think
+from tests.support.provider.scripts import (
+    Fail,
+    FunctionCall,
+    Part,
+    Prompt,
+    Refuse,
+    Say,
+    Search,
+    Think,
+)
 
 EVENT_STREAM, JSON = "text/event-stream", "application/json"
 _TOKENS_A_DELTA = 12
@@ -53,11 +72,15 @@ def _openai_prompt(body: Json) -> Prompt:
     messages = listed(given)
     for event in events:
         messages += listed(event.get("input"))
-    texts = [given] if isinstance(given, str) else [last_text(each.get("content")) for each in messages]
+    texts = (
+        [given] if isinstance(given, str) else [last_text(each.get("content")) for each in messages]
+    )
     results = [_text_of(each["output"]) for each in events if "output" in each]
     agent = body.get("agent") or {}
     return Prompt(
-        next(reversed(texts), ""), results, tools={str(tool.get("name")) for tool in listed(agent.get("tools"))}
+        next(reversed(texts), ""),
+        results,
+        tools={str(tool.get("name")) for tool in listed(agent.get("tools"))},
     )
 
 
@@ -66,7 +89,12 @@ def _text_of(output: Any) -> str:
 
 
 def _render(body: Json) -> RenderedPrompt:
-    values = [body.get("agent"), body.get("input"), *listed(body.get("events")), *listed(body.get("initial_events"))]
+    values = [
+        body.get("agent"),
+        body.get("input"),
+        *listed(body.get("events")),
+        *listed(body.get("initial_events")),
+    ]
     return RenderedPrompt("hosted", [piece(value) for value in values if value])
 
 
@@ -80,7 +108,9 @@ def create_openai(play: Play) -> DemoReply:
     session = _openai_session(play, id, "in_progress")
     if play.body.get("input"):
         turn = OpenAITurn(play, id)
-        turn.emit("first", "agent.session.created", event_id=turn.dice.name("evt_"), session=session)
+        turn.emit(
+            "first", "agent.session.created", event_id=turn.dice.name("evt_"), session=session
+        )
         play.hosted.add(id, [*turn.events, *turn.played()])
     if play.body.get("stream"):
         return _openai_stream(play, id)
@@ -99,7 +129,9 @@ def stream_openai(play: Play) -> DemoReply:
 
 
 def _openai_stream(play: Play, id: str) -> DemoReply:
-    return DemoReply(200, openai_errors.headers(play.dice, EVENT_STREAM), timed(_sse(play.hosted.take(id))))
+    return DemoReply(
+        200, openai_errors.headers(play.dice, EVENT_STREAM), timed(_sse(play.hosted.take(id)))
+    )
 
 
 def _openai_session(play: Play, id: str, status: str, **more: Any) -> Json:
@@ -140,8 +172,15 @@ class OpenAITurn(Turn):
         if not prompt.results:
             self._changed("none", "created", "in_progress")
             content = [{"type": "input_text", "text": prompt.text}]
-            asked = {"type": "message", "id": self.dice.name("msg_"), "role": "user", "content": content}
-            self.of_turn("none", "item.added", item={**asked, "turn_id": self.id, "status": "completed"})
+            asked = {
+                "type": "message",
+                "id": self.dice.name("msg_"),
+                "role": "user",
+                "content": content,
+            }
+            self.of_turn(
+                "none", "item.added", item={**asked, "turn_id": self.id, "status": "completed"}
+            )
         for part in self.play.script.parts:
             self.parts[type(part)](self, part)
         self._end()
@@ -166,9 +205,17 @@ class OpenAITurn(Turn):
         self._index += 1
 
     def _changed(self, pause: str, state: str, status: str, **more: Any) -> None:
-        turn = {"id": self.id, "object": "agent.session.turn", "status": status, "session_id": self.session}
+        turn = {
+            "id": self.id,
+            "object": "agent.session.turn",
+            "status": status,
+            "session_id": self.session,
+        }
         self.of_turn(
-            pause, state, turn={**turn, "agent_id": "agent_demo", "created_at": self.dice.created, **more}, **more
+            pause,
+            state,
+            turn={**turn, "agent_id": "agent_demo", "created_at": self.dice.created, **more},
+            **more,
         )
 
     def _end(self) -> None:
@@ -176,14 +223,18 @@ class OpenAITurn(Turn):
         more: Json = {}
         if self.failure is not None:
             status, more = "failed", {"error": self.failure}
-            self._changed("think", "failed", "failed", error={"code": "server_error", "message": self.failure})
+            self._changed(
+                "think", "failed", "failed", error={"code": "server_error", "message": self.failure}
+            )
         elif self.calls:
             self.play.hosted.waiting[self.session] = self.id
             status, more = "requires_action", {"required_actions": self.calls}
         else:
             self._changed("none", "completed", "completed", usage=self._usage())
         session = _openai_session(self.play, self.session, status, **more)
-        self.emit("none", f"agent.session.{status}", event_id=self.dice.name("evt_"), session=session)
+        self.emit(
+            "none", f"agent.session.{status}", event_id=self.dice.name("evt_"), session=session
+        )
 
     def _usage(self) -> Json:
         used = self.play.usage
@@ -206,7 +257,9 @@ class OpenAITurn(Turn):
 
     def say(self, part: Say | Refuse) -> None:
         content = [{"type": "output_text", "text": part.text}]
-        item = self.item("token", {"type": "message", "role": "assistant", "content": content}, content=[])
+        item = self.item(
+            "token", {"type": "message", "role": "assistant", "content": content}, content=[]
+        )
         place = self.place(item, "content_index")
         for pause_s, delta in self.dice.deltas(part.text, most=_TOKENS_A_DELTA):
             self.of_turn(pause_s, "output_text.delta", **place, delta=delta)
@@ -227,7 +280,14 @@ class OpenAITurn(Turn):
     def fail(self, part: Fail) -> None:
         self.failure = part.message
 
-    parts: ClassVar = {Think: think, Say: say, Refuse: say, FunctionCall: call, Search: search, Fail: fail}
+    parts: ClassVar = {
+        Think: think,
+        Say: say,
+        Refuse: say,
+        FunctionCall: call,
+        Search: search,
+        Fail: fail,
+    }
 
 
 # -- Claude
@@ -259,7 +319,12 @@ def create_claude(play: Play) -> DemoReply:
     id = play.hosted.begin(play.dice.name("sesn_"))
     if play.body.get("initial_events"):
         play.hosted.add(id, ClaudeTurn(play, id).played(play.body["initial_events"]))
-    about = {"id": agent if isinstance(agent, str) else agent["id"], "type": "agent", "name": "Demo", "version": 1}
+    about = {
+        "id": agent if isinstance(agent, str) else agent["id"],
+        "type": "agent",
+        "name": "Demo",
+        "version": 1,
+    }
     more: Json = {name: [] for name in ("mcp_servers", "skills", "tools")}
     session = {
         "id": id,
@@ -294,13 +359,21 @@ def add_claude(play: Play) -> DemoReply:
 
 def stream_claude(play: Play) -> DemoReply:
     has_previews = "event_deltas" in play.request.target
-    events = [each for each in play.hosted.take(play.name) if has_previews or each[1]["type"] not in _PREVIEWS]
+    events = [
+        each
+        for each in play.hosted.take(play.name)
+        if has_previews or each[1]["type"] not in _PREVIEWS
+    ]
     return DemoReply(200, anthropic.headers(play.dice, EVENT_STREAM), timed(_sse(events)))
 
 
 def list_claude(play: Play) -> DemoReply:
-    events = [each for each in play.hosted.history.get(play.name, ()) if each["type"] not in _PREVIEWS]
-    return whole(compact({"data": events, "next_page": None}).encode(), anthropic.headers(play.dice, JSON))
+    events = [
+        each for each in play.hosted.history.get(play.name, ()) if each["type"] not in _PREVIEWS
+    ]
+    return whole(
+        compact({"data": events, "next_page": None}).encode(), anthropic.headers(play.dice, JSON)
+    )
 
 
 def _moment(dice: Dice) -> str:
@@ -331,7 +404,12 @@ class ClaudeTurn(Turn):
         used = self.play.usage
         counts = {"input_tokens": used.input - used.cached, "output_tokens": used.output}
         cache = {"cache_read_input_tokens": used.cached, "cache_creation_input_tokens": 0}
-        self.event("none", "span.model_request_end", model_request_start_id=start, model_usage={**counts, **cache})
+        self.event(
+            "none",
+            "span.model_request_end",
+            model_request_start_id=start,
+            model_usage={**counts, **cache},
+        )
         self.event("none", "session.status_idle", stop_reason=self._reason())
         return self.events
 
@@ -355,10 +433,16 @@ class ClaudeTurn(Turn):
         self._is_refused = isinstance(part, Refuse)
 
     def call(self, part: FunctionCall) -> None:
-        self.calls.append(self.event("token", "agent.custom_tool_use", name=part.name, input=part.arguments))
+        self.calls.append(
+            self.event("token", "agent.custom_tool_use", name=part.name, input=part.arguments)
+        )
 
     def search(self, part: Search) -> None:
-        asked: Json = {"name": "web_search", "input": {"query": part.query}, "evaluated_permission": "allow"}
+        asked: Json = {
+            "name": "web_search",
+            "input": {"query": part.query},
+            "evaluated_permission": "allow",
+        }
         id = self.event("token", "agent.tool_use", **asked)
         found = [{"type": "text", "text": source.title} for source in part.sources]
         self.event("search", "agent.tool_result", tool_use_id=id, content=found)
@@ -366,7 +450,18 @@ class ClaudeTurn(Turn):
     def fail(self, part: Fail) -> None:
         self.failure = part.message
         retry_status = {"type": "exhausted"}
-        error = {"type": "model_overloaded_error", "message": part.message, "retry_status": retry_status}
+        error = {
+            "type": "model_overloaded_error",
+            "message": part.message,
+            "retry_status": retry_status,
+        }
         self.event("think", "session.error", error=error)
 
-    parts: ClassVar = {Think: think, Say: say, Refuse: say, FunctionCall: call, Search: search, Fail: fail}
+    parts: ClassVar = {
+        Think: think,
+        Say: say,
+        Refuse: say,
+        FunctionCall: call,
+        Search: search,
+        Fail: fail,
+    }

@@ -11,7 +11,9 @@ Timed = tuple[float, Json]
 
 
 class HostedSessions:
-    """By the id of a session, the events that nobody has been given, all of them, and the turn that waits."""
+    """By the id of a session, the events that nobody has been given, all of them, and the turn that
+    waits.
+    """
 
     def __init__(self) -> None:
         self.pending: dict[str, list[Timed]] = {}

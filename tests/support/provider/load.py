@@ -1,8 +1,10 @@
-"""Streams of a given number, rate and size of events, for benchmarks: `POST /v1/responses` with the model `demo-load`.
+"""Streams of a given number, rate and size of events, for benchmarks: `POST /v1/responses` with the
+model `demo-load`.
 
-`metadata` gives `events` (1000), `rate` (50 a second; 0 is as fast as the connection takes them), `size` (about so
-many bytes an event, 250) and `batch` (events in one chunk, 1). The stream is `response.created`, the events, and
-`response.completed`; each of the events carries `sent_ns`, the monotonic time at which it was written.
+`metadata` gives `events` (1000), `rate` (50 a second; 0 is as fast as the connection takes them),
+`size` (about so many bytes an event, 250) and `batch` (events in one chunk, 1). The stream is
+`response.created`, the events, and `response.completed`; each of the events carries `sent_ns`, the
+monotonic time at which it was written.
 """
 
 from __future__ import annotations
@@ -20,11 +22,17 @@ EVENTS_LIMIT = 10_000_000
 SIZE_LIMIT = 2**20
 
 _DEFAULTS = {"events": "1000", "rate": "50", "size": "250", "batch": "1"}
-_STATE = b'event: response.%b\ndata: {"type":"response.%b","response":{"id":"%b","object":"response",'
-_STATE += b'"created_at":%d,"status":"%b","model":"demo-load","output":[],"parallel_tool_calls":true,'
+_STATE = (
+    b'event: response.%b\ndata: {"type":"response.%b","response":{"id":"%b","object":"response",'
+)
+_STATE += (
+    b'"created_at":%d,"status":"%b","model":"demo-load","output":[],"parallel_tool_calls":true,'
+)
 _STATE += b'"tool_choice":"auto","tools":[]},"sequence_number":%d}\n\n'
 _DELTA = b'event: response.output_text.delta\ndata: {"type":"response.output_text.delta","content_index":0,'
-_DELTA += b'"delta":" demo","item_id":"%b","logprobs":[],"obfuscation":"%b","output_index":0,"sent_ns":'
+_DELTA += (
+    b'"delta":" demo","item_id":"%b","logprobs":[],"obfuscation":"%b","output_index":0,"sent_ns":'
+)
 _DIGITS = 16  # of `sent_ns` and `sequence_number` together, usually
 
 

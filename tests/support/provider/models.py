@@ -1,5 +1,5 @@
-"""`GET /v1/models` as each vendor answers it. The path is the same for all three: the vendor is recognized by the
-headers."""
+"""`GET /v1/models` as each vendor answers it. The path is the same for all three: the vendor is
+recognized by the headers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,9 @@ def _reply(value: Json, headers: Headers) -> DemoReply:
 
 def _openai() -> Json:
     names = ("gpt-5.5", "gpt-5.4-mini", "demo-load")
-    data = [{"id": name, "object": "model", "created": EPOCH, "owned_by": "system"} for name in names]
+    data = [
+        {"id": name, "object": "model", "created": EPOCH, "owned_by": "system"} for name in names
+    ]
     return {"object": "list", "data": data}
 
 
@@ -43,5 +45,8 @@ def _gemini() -> Json:
     names = {"gemini-3.5-flash": "Gemini 3.5 Flash", "gemini-3.5-pro": "Gemini 3.5 Pro"}
     limits = {"version": "001", "inputTokenLimit": 1_048_576, "outputTokenLimit": 65_536}
     methods = {"supportedGenerationMethods": ["generateContent", "streamGenerateContent"]}
-    models = [{"name": f"models/{name}", "displayName": title, **limits, **methods} for name, title in names.items()]
+    models = [
+        {"name": f"models/{name}", "displayName": title, **limits, **methods}
+        for name, title in names.items()
+    ]
     return {"models": models}

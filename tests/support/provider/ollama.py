@@ -1,4 +1,6 @@
-"""Ollama's own API: `POST /api/chat`, streamed unless the request says otherwise. Each event is a line of JSON."""
+"""Ollama's own API: `POST /api/chat`, streamed unless the request says otherwise. Each event is a
+line of JSON.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +9,28 @@ from datetime import UTC, datetime
 from typing import Any
 
 from tests.support.provider.dice import Dice
-from tests.support.provider.play import Dialect, Json, Play, compact, conversation, listed, number, piece
+from tests.support.provider.play import (
+    Dialect,
+    Json,
+    Play,
+    compact,
+    conversation,
+    listed,
+    number,
+    piece,
+)
 from tests.support.provider.prompt_cache import RenderedPrompt
 from tests.support.provider.reply import DemoReply, timed, whole
-from tests.support.provider.scripts import Fail, FunctionCall, Part, Prompt, Refuse, Say, Search, Think
+from tests.support.provider.scripts import (
+    Fail,
+    FunctionCall,
+    Part,
+    Prompt,
+    Refuse,
+    Say,
+    Search,
+    Think,
+)
 
 _REFUSALS = {
     400: "the request asked to be refused",
@@ -84,7 +104,9 @@ class ChatTurn:
 
     def say(self, pause_s: float, **said: Any) -> None:
         self._at_s += pause_s
-        self.lines.append((pause_s, {**self._head(), "message": {"role": "assistant", "content": "", **said}}))
+        self.lines.append(
+            (pause_s, {**self._head(), "message": {"role": "assistant", "content": "", **said}})
+        )
         self.lines[-1][1]["done"] = False
 
     def fail(self, message: str) -> None:
@@ -101,11 +123,25 @@ class ChatTurn:
 
     def _end(self, play: Play) -> None:
         used, ns = play.usage, round(self._at_s * 1e9)
-        durations = {"total_duration": ns + 9_000_000, "load_duration": 4_000_000, "prompt_eval_duration": 5_000_000}
-        counts = {"prompt_eval_count": used.input, "eval_count": used.output, "eval_duration": ns, **durations}
+        durations = {
+            "total_duration": ns + 9_000_000,
+            "load_duration": 4_000_000,
+            "prompt_eval_duration": 5_000_000,
+        }
+        counts = {
+            "prompt_eval_count": used.input,
+            "eval_count": used.output,
+            "eval_duration": ns,
+            **durations,
+        }
         reason = "length" if play.script.is_cut else "stop"
         message = {"role": "assistant", "content": ""}
-        self.lines.append((0.0, {**self._head(), "message": message, "done": True, "done_reason": reason, **counts}))
+        self.lines.append(
+            (
+                0.0,
+                {**self._head(), "message": message, "done": True, "done_reason": reason, **counts},
+            )
+        )
 
 
 def _think(turn: ChatTurn, part: Think) -> None:

@@ -1,7 +1,8 @@
 """Chat Completions: `POST /v1/chat/completions`, streamed or not.
 
-A stream is `data: <chunk>` and a blank line, and `data: [DONE]` at its end; usage is sent in a separate chunk if it was
-requested. Models that are not OpenAI's own show their reasoning as `reasoning_content`. (WIRE_FORMATS section 2.)
+A stream is `data: <chunk>` and a blank line, and `data: [DONE]` at its end; usage is sent in a
+separate chunk if it was requested. Models that are not OpenAI's own show their reasoning as
+`reasoning_content`. (WIRE_FORMATS section 2.)
 """
 
 from __future__ import annotations
@@ -49,14 +50,18 @@ def prompt_of(body: Json) -> Prompt:
     while messages and messages[-1].get("role") == "tool":
         results.insert(0, "\n".join(texts(messages.pop().get("content"))))
     users = [message for message in messages if message.get("role") == "user"]
-    leading = [message for message in messages[:1] if message.get("role") in ("system", "developer")]
+    leading = [
+        message for message in messages[:1] if message.get("role") in ("system", "developer")
+    ]
     wanted = body.get("response_format") or {}
     return Prompt(
         last_text(users[-1].get("content")) if users else "",
         results,
         tools={str((tool.get("function") or {}).get("name")) for tool in listed(body.get("tools"))},
         schema=(wanted.get("json_schema") or {}).get("schema"),
-        instructions="\n".join(text for message in leading for text in texts(message.get("content"))),
+        instructions="\n".join(
+            text for message in leading for text in texts(message.get("content"))
+        ),
         forced=_forced(body),
         most_tokens=number(body.get("max_completion_tokens", body.get("max_tokens"))),
     )
@@ -74,11 +79,15 @@ def _forced(body: Json) -> FunctionCall | None:
 
 
 def render(body: Json) -> RenderedPrompt:
-    """Render the effort, the tools, the schema of the answer, the messages: OpenAI tells the model in this order."""
+    """Render the effort, the tools, the schema of the answer, the messages: OpenAI tells the model
+    in this order.
+    """
     values = [body.get("reasoning_effort"), *listed(body.get("tools")), body.get("response_format")]
     values += listed(body.get("messages"))
     lifetimes = DAY if body.get("prompt_cache_retention") == "24h" else 1
-    return RenderedPrompt("openai-chat", [piece(value) for value in values if value], lifetimes=lifetimes)
+    return RenderedPrompt(
+        "openai-chat", [piece(value) for value in values if value], lifetimes=lifetimes
+    )
 
 
 DIALECT = Dialect(prompt_of, refuse, render)
@@ -93,11 +102,15 @@ def create(play: Play) -> DemoReply:
     if turn.failure:
         return refuse(play.dice, 500)
     body = compact(turn.completion()).encode()
-    return whole(body, headers(play.dice, "application/json"), at_s=sum(pause for pause, _ in turn.deltas))
+    return whole(
+        body, headers(play.dice, "application/json"), at_s=sum(pause for pause, _ in turn.deltas)
+    )
 
 
 class ChatTurn:
-    """One completion while it is generated: deltas with the pauses before them, and the message they add up to."""
+    """One completion while it is generated: deltas with the pauses before them, and the message
+    they add up to.
+    """
 
     def __init__(self, play: Play) -> None:
         self.play = play
@@ -108,11 +121,16 @@ class ChatTurn:
         self.failure: str | None = None
         self.shows_reasoning = not play.required("model").startswith(_HIDES_REASONING)
         self._silent_s = 0.0
-        self._head = {"id": self.dice.name("chatcmpl-", 29), "created": self.dice.created, "model": play.body["model"]}
+        self._head = {
+            "id": self.dice.name("chatcmpl-", 29),
+            "created": self.dice.created,
+            "model": play.body["model"],
+        }
         self._options = play.body.get("stream_options") or {}
         self._choices = range(min(CHOICES_LIMIT, number(play.body.get("n")) or 1))
         self._usage = play.usage._replace(
-            output=len(self._choices) * play.usage.output, reasoning=len(self._choices) * play.usage.reasoning
+            output=len(self._choices) * play.usage.output,
+            reasoning=len(self._choices) * play.usage.reasoning,
         )
         self.delta("first", {"role": "assistant", "content": "", "refusal": None})
         for part in play.script.parts:
@@ -124,7 +142,9 @@ class ChatTurn:
         self._silent_s = 0.0
 
     def wait(self, pause: str) -> None:
-        """Let time pass before the next delta, for work of the model that this wire format does not show."""
+        """Let time pass before the next delta, for work of the model that this wire format does not
+        show.
+        """
         self._silent_s += self.dice.pause(pause)
 
     def speak(self, field: str, text: str) -> None:
@@ -143,7 +163,12 @@ class ChatTurn:
             for index in self._choices:
                 yield 0.0 if index else pause_s, self._chunk([self._choice(index, delta, None)])
         if self.failure:
-            error = {"message": self.failure, "type": "server_error", "param": None, "code": "server_error"}
+            error = {
+                "message": self.failure,
+                "type": "server_error",
+                "param": None,
+                "code": "server_error",
+            }
             yield self.dice.pause("think"), compact({"error": error})
             return
         for index in self._choices:
@@ -158,7 +183,9 @@ class ChatTurn:
     def _chunk(self, choices: list[Json], usage: Json | None = None) -> str:
         counted = {"usage": usage} if self._options.get("include_usage") else {}
         hidden = {"obfuscation": self.dice.obfuscation(_text(choices))} if self._obfuscated else {}
-        return compact({**self._envelope("chat.completion.chunk"), "choices": choices, **counted, **hidden})
+        return compact(
+            {**self._envelope("chat.completion.chunk"), "choices": choices, **counted, **hidden}
+        )
 
     @property
     def _obfuscated(self) -> bool:
@@ -178,11 +205,23 @@ class ChatTurn:
         message = {**self.message, **({"tool_calls": self.calls} if self.calls else {})}
         end = {"message": message, "logprobs": None, "finish_reason": self.finish_reason}
         choices = [{"index": index, **end} for index in self._choices]
-        return {**self._envelope("chat.completion"), "choices": choices, "usage": _usage(self._usage)}
+        return {
+            **self._envelope("chat.completion"),
+            "choices": choices,
+            "usage": _usage(self._usage),
+        }
 
 
 def _text(choices: list[Json]) -> str:
-    return next((value for choice in choices for value in choice["delta"].values() if isinstance(value, str)), "")
+    return next(
+        (
+            value
+            for choice in choices
+            for value in choice["delta"].values()
+            if isinstance(value, str)
+        ),
+        "",
+    )
 
 
 def _think(turn: ChatTurn, part: Think) -> None:
@@ -200,7 +239,12 @@ def _say(turn: ChatTurn, part: Say) -> None:
 
 def _citation(text: str, source: Source) -> Json:
     start = text.index(source.cited)
-    place = {"end_index": start + len(source.cited), "start_index": start, "title": source.title, "url": source.url}
+    place = {
+        "end_index": start + len(source.cited),
+        "start_index": start,
+        "title": source.title,
+        "url": source.url,
+    }
     return {"type": "url_citation", "url_citation": place}
 
 
@@ -211,9 +255,20 @@ def _refuse(turn: ChatTurn, part: Refuse) -> None:
 def _call(turn: ChatTurn, part: FunctionCall) -> None:
     index = len(turn.calls)
     arguments = compact(part.arguments)
-    call = {"id": turn.dice.name("call_"), "type": "function", "function": {"name": part.name, "arguments": arguments}}
+    call = {
+        "id": turn.dice.name("call_"),
+        "type": "function",
+        "function": {"name": part.name, "arguments": arguments},
+    }
     turn.calls.append(call)
-    turn.delta("token", {"tool_calls": [{"index": index, **call, "function": {"name": part.name, "arguments": ""}}]})
+    turn.delta(
+        "token",
+        {
+            "tool_calls": [
+                {"index": index, **call, "function": {"name": part.name, "arguments": ""}}
+            ]
+        },
+    )
     for pause_s, delta in turn.dice.deltas(arguments):
         turn.delta(pause_s, {"tool_calls": [{"index": index, "function": {"arguments": delta}}]})
 

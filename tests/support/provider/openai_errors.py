@@ -35,7 +35,9 @@ def headers(dice: Dice, content_type: str) -> Headers:
     )
 
 
-def refuse(dice: Dice, status: int, message: str | None = None, param: str | None = None) -> DemoReply:
+def refuse(
+    dice: Dice, status: int, message: str | None = None, param: str | None = None
+) -> DemoReply:
     """Return an error answer; a 429 has the time to wait before a retry."""
     kind, code, standard = _REFUSALS[status]
     error = {"message": message or standard, "type": kind, "param": param, "code": code}

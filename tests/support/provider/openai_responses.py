@@ -1,9 +1,11 @@
 """The OpenAI Responses API: `POST /v1/responses`, streamed or not, and background responses by id.
 
-`tests.support.provider.websocket` speaks it over WebSocket, too: then `generate: false` prepares the next request.
+`tests.support.provider.websocket` speaks it over WebSocket, too: then `generate: false` prepares
+the next request.
 
-Every event is `event: <type>`, `data: <json>` and a blank line. After its `type` the fields of an event are in
-alphabetical order; deltas carry `obfuscation`; `sequence_number` counts from 0. (WIRE_FORMATS section 1.)
+Every event is `event: <type>`, `data: <json>` and a blank line. After its `type` the fields of an
+event are in alphabetical order; deltas carry `obfuscation`; `sequence_number` counts from 0.
+(WIRE_FORMATS section 1.)
 """
 
 from __future__ import annotations
@@ -55,7 +57,9 @@ _ECHOED: Json = {  # fields of the request that the response repeats, with the v
 
 
 def prompt_of(body: Json) -> Prompt:
-    """Read the prompt from `input`, text or items; results are the `*_output` items after the last message."""
+    """Read the prompt from `input`, text or items; results are the `*_output` items after the last
+    message.
+    """
     given = conversation(body, "input")
     if isinstance(given, str):
         return Prompt(given, **_context(body, []))
@@ -66,7 +70,9 @@ def prompt_of(body: Json) -> Prompt:
             break
         if str(item.get("type")).endswith("_output"):
             results.insert(0, item)
-    users = [item for item in items if item.get("role") == "user" or item.get("type") == "agent_message"]
+    users = [
+        item for item in items if item.get("role") == "user" or item.get("type") == "agent_message"
+    ]
     return Prompt(
         last_text(users[-1].get("content")) if users else "",
         ["\n".join(texts(result.get("output"))) for result in results],
@@ -81,8 +87,14 @@ def _is_message(item: Json) -> bool:
 
 
 def _context(body: Json, items: list[Json]) -> Json:
-    """Return the fields of a prompt beside the conversation. Newer Codex has its tools in `input`."""
-    tools = [*listed(body.get("tools")), *(tool for item in items for tool in listed(item.get("tools")))]
+    """Return the fields of a prompt beside the conversation.
+
+    Newer Codex has its tools in `input`.
+    """
+    tools = [
+        *listed(body.get("tools")),
+        *(tool for item in items for tool in listed(item.get("tools"))),
+    ]
     leading = [item for item in items[:1] if item.get("role") in ("system", "developer")]
     return {
         "tools": {name for tool in tools for name in _names(tool)},
@@ -96,8 +108,16 @@ def _context(body: Json, items: list[Json]) -> Json:
 def _forced(body: Json) -> FunctionCall | None:
     """Return the call that `tool_choice` demands: of a function by its name, or of any one."""
     choice, tools = body.get("tool_choice"), listed(body.get("tools"))
-    wanted = choice.get("name") if isinstance(choice, dict) and choice.get("type") == "function" else None
-    functions = [each for each in tools if each.get("type") == "function" and wanted in (None, each.get("name"))]
+    wanted = (
+        choice.get("name")
+        if isinstance(choice, dict) and choice.get("type") == "function"
+        else None
+    )
+    functions = [
+        each
+        for each in tools
+        if each.get("type") == "function" and wanted in (None, each.get("name"))
+    ]
     if not functions or (wanted is None and choice != "required"):
         return None
     return forced(functions[0].get("name"), functions[0].get("parameters"))
@@ -117,15 +137,27 @@ def _caller(items: list[Json], call_id: object) -> str:
 
 
 def render(body: Json) -> RenderedPrompt:
-    """Render the effort, the tools, the schema of the answer, the instructions and the input, in this order.
+    """Render the effort, the tools, the schema of the answer, the instructions and the input, in
+    this order.
 
-    Ids and states of items are left out: a client may send an item of an answer with them or without.
+    Ids and states of items are left out: a client may send an item of an answer with them or
+    without.
     """
     effort = (body.get("reasoning") or {}).get("effort")
-    values = [effort, *listed(body.get("tools")), (body.get("text") or {}).get("format"), body.get("instructions")]
-    values += [{name: item[name] for name in item if name not in ("id", "status")} for item in listed(body["input"])]
+    values = [
+        effort,
+        *listed(body.get("tools")),
+        (body.get("text") or {}).get("format"),
+        body.get("instructions"),
+    ]
+    values += [
+        {name: item[name] for name in item if name not in ("id", "status")}
+        for item in listed(body["input"])
+    ]
     lifetimes = DAY if body.get("prompt_cache_retention") == "24h" else 1
-    return RenderedPrompt("openai-responses", [piece(value) for value in values if value], lifetimes=lifetimes)
+    return RenderedPrompt(
+        "openai-responses", [piece(value) for value in values if value], lifetimes=lifetimes
+    )
 
 
 DIALECT = Dialect(prompt_of, refuse, render)
@@ -140,7 +172,11 @@ def create(play: Play) -> DemoReply:
     play.continued.add(turn.head["id"], [*play.continued.whole_input(play.body), *turn.output])
     if play.body.get("background"):
         response = play.background.start(turn.head["id"], turn.timed_events())
-        return _stream_of(play, response.steps(), response.started) if stream else _json(play, response.latest())
+        return (
+            _stream_of(play, response.steps(), response.started)
+            if stream
+            else _json(play, response.latest())
+        )
     if stream:
         return _stream_of(play, timed((pause, frame(event)) for pause, event in turn.events))
     if turn.events[-1][1]["type"] == "response.failed":
@@ -149,13 +185,17 @@ def create(play: Play) -> DemoReply:
 
 
 def retrieve(play: Play) -> DemoReply:
-    """Answer with a background response of this moment, or with its stream from `starting_after` on."""
+    """Answer with a background response of this moment, or with its stream from `starting_after`
+    on.
+    """
     response = play.background.find(play.name)
     if response is None:
         return refuse(play.dice, 404, f"Response with id '{play.name}' not found.")
     if play.request.query.get("stream") != "true":
         return _json(play, response.latest())
-    return _stream_of(play, response.steps(int(play.request.query.get("starting_after", -1))), response.started)
+    return _stream_of(
+        play, response.steps(int(play.request.query.get("starting_after", -1))), response.started
+    )
 
 
 _SSE = "text/event-stream; charset=utf-8"
@@ -175,7 +215,9 @@ def frame(event: Json) -> bytes:
 
 
 class ResponseTurn:
-    """One response while it is generated: its events with the pauses before them, and its output items."""
+    """One response while it is generated: its events with the pauses before them, and its output
+    items.
+    """
 
     def __init__(self, play: Play) -> None:
         self.dice = play.dice
@@ -206,11 +248,24 @@ class ResponseTurn:
     def _finish(self, script: Script, usage: Json) -> None:
         ended: Json = {"status": "completed", "completed_at": self.dice.created + 3, "usage": usage}
         if script.is_cut:
-            ended = {"status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}, "usage": usage}
-        self.emit("none", f"response.{ended['status']}", response={**self.head, **ended, "output": self.output})
+            ended = {
+                "status": "incomplete",
+                "incomplete_details": {"reason": "max_output_tokens"},
+                "usage": usage,
+            }
+        self.emit(
+            "none",
+            f"response.{ended['status']}",
+            response={**self.head, **ended, "output": self.output},
+        )
 
     def _fail(self, part: Fail) -> None:
-        error = {"type": "server_error", "code": "server_error", "message": part.message, "param": None}
+        error = {
+            "type": "server_error",
+            "code": "server_error",
+            "message": part.message,
+            "param": None,
+        }
         self.emit("think", "error", error=error)
         failed = {"status": "failed", "error": {"code": "server_error", "message": part.message}}
         self.emit("none", "response.failed", response={**self.head, **failed})
@@ -224,7 +279,12 @@ class ResponseTurn:
         """Announce an item; return the fields that its events have in common."""
         index = len(self.output)
         self.output.append(item)
-        self.emit("think" if index else "token", "response.output_item.added", item=item, output_index=index)
+        self.emit(
+            "think" if index else "token",
+            "response.output_item.added",
+            item=item,
+            output_index=index,
+        )
         return {"item_id": item["id"], "output_index": index}
 
     def close(self, **changes: Any) -> None:
@@ -243,7 +303,10 @@ class ResponseTurn:
     def timed_events(self) -> list[TimedEvent]:
         """Return the events with their times, for a background response."""
         times = accumulate(pause for pause, _ in self.events)
-        return [TimedEvent(at_s, event, frame(event)) for at_s, (_, event) in zip(times, self.events, strict=True)]
+        return [
+            TimedEvent(at_s, event, frame(event))
+            for at_s, (_, event) in zip(times, self.events, strict=True)
+        ]
 
 
 def _think(turn: ResponseTurn, part: Think) -> None:
@@ -256,16 +319,23 @@ def _think(turn: ResponseTurn, part: Think) -> None:
     summaries = [{"type": "summary_text", "text": text} for text in part.summaries]
     for index, summary in enumerate(summaries):
         here = {**where, "summary_index": index}
-        turn.emit("none", "response.reasoning_summary_part.added", part={**summary, "text": ""}, **here)
+        turn.emit(
+            "none", "response.reasoning_summary_part.added", part={**summary, "text": ""}, **here
+        )
         turn.deltas("response.reasoning_summary_text", summary["text"], "text", **here)
         turn.emit("none", "response.reasoning_summary_part.done", part=summary, **here)
     turn.close(summary=summaries, **hidden())
 
 
-def _message(turn: ResponseTurn, empty: Json, speak: Callable[[Json], Json], *, is_cut: bool = False) -> None:
+def _message(
+    turn: ResponseTurn, empty: Json, speak: Callable[[Json], Json], *, is_cut: bool = False
+) -> None:
     """Emit a message of one part, which begins `empty` and becomes what `speak` makes of it."""
     item = {"id": turn.dice.hex("msg_"), "type": "message", "status": "in_progress", "content": []}
-    where = {**turn.open({**item, "phase": "final_answer", "role": "assistant"}), "content_index": 0}
+    where = {
+        **turn.open({**item, "phase": "final_answer", "role": "assistant"}),
+        "content_index": 0,
+    }
     turn.emit("none", "response.content_part.added", part=empty, **where)
     part = {**empty, **speak(where)}
     turn.emit("none", "response.content_part.done", part=part, **where)
@@ -277,17 +347,34 @@ def _say(turn: ResponseTurn, part: Say) -> None:
         turn.deltas("response.output_text", part.text, "text", logprobs=[], **where)
         notes = [_citation(part.text, source) for source in part.sources]
         for index, note in enumerate(notes):
-            turn.emit("none", "response.output_text.annotation.added", annotation=note, annotation_index=index, **where)
+            turn.emit(
+                "none",
+                "response.output_text.annotation.added",
+                annotation=note,
+                annotation_index=index,
+                **where,
+            )
         return {"annotations": notes, "text": part.text}
 
     is_cut = turn.is_cut and part is turn.last_part
-    _message(turn, {"type": "output_text", "annotations": [], "logprobs": [], "text": ""}, speak, is_cut=is_cut)
+    _message(
+        turn,
+        {"type": "output_text", "annotations": [], "logprobs": [], "text": ""},
+        speak,
+        is_cut=is_cut,
+    )
 
 
 def _citation(text: str, source: Source) -> Json:
     start = text.index(source.cited)
     end = start + len(source.cited)
-    return {"type": "url_citation", "end_index": end, "start_index": start, "title": source.title, "url": source.url}
+    return {
+        "type": "url_citation",
+        "end_index": end,
+        "start_index": start,
+        "title": source.title,
+        "url": source.url,
+    }
 
 
 def _refuse(turn: ResponseTurn, part: Refuse) -> None:
@@ -299,7 +386,12 @@ def _refuse(turn: ResponseTurn, part: Refuse) -> None:
 
 
 def _call(turn: ResponseTurn, part: FunctionCall) -> None:
-    item = {"id": turn.dice.hex("fc_"), "type": "function_call", "status": "in_progress", "arguments": ""}
+    item = {
+        "id": turn.dice.hex("fc_"),
+        "type": "function_call",
+        "status": "in_progress",
+        "arguments": "",
+    }
     where = turn.open({**item, "call_id": turn.dice.name("call_"), **_named(part)})
     arguments = compact(part.arguments)
     turn.deltas("response.function_call_arguments", arguments, "arguments", **where)
@@ -307,19 +399,31 @@ def _call(turn: ResponseTurn, part: FunctionCall) -> None:
 
 
 def _call_with_text(turn: ResponseTurn, part: CustomCall) -> None:
-    item = {"id": turn.dice.hex("ctc_"), "type": "custom_tool_call", "status": "in_progress", "input": ""}
+    item = {
+        "id": turn.dice.hex("ctc_"),
+        "type": "custom_tool_call",
+        "status": "in_progress",
+        "input": "",
+    }
     where = turn.open({**item, "call_id": turn.dice.name("call_"), **_named(part)})
     turn.deltas("response.custom_tool_call_input", part.input, "input", **where)
     turn.close(status="completed", input=part.input)
 
 
 def _named(part: FunctionCall | CustomCall) -> Json:
-    return {"name": part.name, "namespace": part.namespace} if part.namespace else {"name": part.name}
+    return (
+        {"name": part.name, "namespace": part.namespace} if part.namespace else {"name": part.name}
+    )
 
 
 def _search(turn: ResponseTurn, part: Search) -> None:
     action = {"type": "search"}
-    item = {"id": turn.dice.hex("ws_"), "type": "web_search_call", "status": "in_progress", "action": action}
+    item = {
+        "id": turn.dice.hex("ws_"),
+        "type": "web_search_call",
+        "status": "in_progress",
+        "action": action,
+    }
     where = turn.open(item)
     for pause, state in (("none", "in_progress"), ("none", "searching"), ("search", "completed")):
         turn.emit(pause, f"response.web_search_call.{state}", **where)

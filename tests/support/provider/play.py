@@ -38,7 +38,8 @@ class Play(NamedTuple):
 class Dialect(NamedTuple):
     """The reading of one vendor's requests, and its refusals: (dice, HTTP status, message).
 
-    `render` returns the prompt as the model gets it; `input` of its body is whole. The scope is left to the caller.
+    `render` returns the prompt as the model gets it; `input` of its body is whole. The scope is
+    left to the caller.
     """
 
     prompt_of: Callable[[Json], Prompt]
@@ -62,17 +63,27 @@ def listed(value: object) -> list[Json]:
 
 
 def conversation(body: Json, name: str) -> Any:
-    """Return the field of a body that has the conversation. Raises `ValueError` if that is not a list and no text."""
+    """Return the field of a body that has the conversation.
+
+    Raises `ValueError` if that is not a list and no text.
+    """
     found = body.get(name)
     if found is not None and not isinstance(found, list | str):
-        raise ValueError(f"Invalid type for '{name}': it must be a list, and is {compact(found)[:40]}.")
+        raise ValueError(
+            f"Invalid type for '{name}': it must be a list, and is {compact(found)[:40]}."
+        )
     return found
 
 
 def number(value: object) -> int | None:
-    """Return a limit on tokens; None if there is none. Raises `ValueError` if it is not a positive number."""
+    """Return a limit on tokens; None if there is none.
+
+    Raises `ValueError` if it is not a positive number.
+    """
     if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
-        raise ValueError(f"A limit on tokens must be a positive integer, and is {compact(value)[:40]}.")
+        raise ValueError(
+            f"A limit on tokens must be a positive integer, and is {compact(value)[:40]}."
+        )
     return value
 
 
@@ -84,7 +95,9 @@ def texts(content: object) -> list[str]:
 
 
 def last_text(content: object) -> str:
-    """Return the last text part: agents put reminders before what the user typed, and Kilo an element after it."""
+    """Return the last text part: agents put reminders before what the user typed, and Kilo an
+    element after it.
+    """
     found = texts(content)
     typed = [text for text in found if not text.lstrip().startswith("<environment_details>")]
     return next(reversed(typed or found), "")

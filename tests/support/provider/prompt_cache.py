@@ -1,15 +1,19 @@
-"""The prompt cache of a provider, simulated: which tokens of a prompt need not be computed again, and why not more.
+"""The prompt cache of a provider, simulated: which tokens of a prompt need not be computed again,
+and why not more.
 
 Rules of this file:
 
-* A prompt is pieces in the provider's order: tools, system, messages. Prompts of two models have nothing in common.
-* Only a common beginning counts, and only while somebody has used it within its lifetime. Each use renews it.
-* OpenAI and Gemini reuse the beginning by themselves, in steps. Anthropic reads and writes only at marks
-  (`cache_control`), and looks for an earlier mark a few pieces before each.
+* A prompt is pieces in the provider's order: tools, system, messages. Prompts of two models have
+  nothing in common.
+* Only a common beginning counts, and only while somebody has used it within its lifetime. Each use
+  renews it.
+* OpenAI and Gemini reuse the beginning by themselves, in steps. Anthropic reads and writes only at
+  marks (`cache_control`), and looks for an earlier mark a few pieces before each.
 * The contents of a piece are opaque: the wire formats decide what belongs to a prompt.
 
 Sources: <https://platform.openai.com/docs/guides/prompt-caching>,
-<https://docs.claude.com/en/docs/build-with-claude/prompt-caching>, <https://ai.google.dev/gemini-api/docs/caching>.
+<https://docs.claude.com/en/docs/build-with-claude/prompt-caching>,
+<https://ai.google.dev/gemini-api/docs/caching>.
 """
 
 from __future__ import annotations
@@ -24,18 +28,23 @@ MINIMUM_TOKENS = 1_024  # of a beginning that is kept
 STEP_TOKENS = 128  # by which OpenAI counts what it has reused
 LOOKBACK = 20  # pieces before a mark among which Anthropic looks for an earlier one
 LIFETIME_S = 300.0  # five minutes, of all three
-HOUR, DAY = 12, 288  # lifetimes: of a mark with `"ttl": "1h"`, and with `"prompt_cache_retention": "24h"`
-OVERHEAD_TOKENS = 16  # of every request: what a provider puts around the prompt, never from the cache
+# lifetimes: of a mark with `"ttl": "1h"`, and with `"prompt_cache_retention": "24h"`
+HOUR, DAY = 12, 288
+# of every request: what a provider puts around the prompt, never from the cache
+OVERHEAD_TOKENS = 16
 
 PREFIXES_LIMIT = 2**17  # digests: those of 64 prompts of a megabyte, in 20 MB
 _DIGEST_BYTES = 16
 
 
 class PromptPiece(NamedTuple):
-    """One piece of a prompt: a tool, a block of the system prompt, a block or an item of the conversation."""
+    """One piece of a prompt: a tool, a block of the system prompt, a block or an item of the
+    conversation.
+    """
 
     data: bytes
-    mark: int = 0  # lifetimes that the beginning up to here is to be kept, if the client has marked its end
+    # lifetimes that the beginning up to here is to be kept, if the client has marked its end
+    mark: int = 0
 
 
 class RenderedPrompt(NamedTuple):
@@ -75,13 +84,19 @@ class PromptCache:
     """The beginnings of prompts, until `lifetime_s` after their last use. `clock` is in seconds."""
 
     def __init__(
-        self, clock: Callable[[], float], lifetime_s: float = LIFETIME_S, *, limit: int = PREFIXES_LIMIT
+        self,
+        clock: Callable[[], float],
+        lifetime_s: float = LIFETIME_S,
+        *,
+        limit: int = PREFIXES_LIMIT,
     ) -> None:
         self._clock, self._lifetime_s, self._limit = clock, lifetime_s, limit
         self._uses = OrderedDict[bytes, _Use]()  # by digest; the oldest use is first
 
     def count(self, prompt: RenderedPrompt, *, is_kept: bool = True) -> PromptTokens:
-        """Return the tokens of a prompt, and keep its beginnings; `is_kept` is False for one that is only counted."""
+        """Return the tokens of a prompt, and keep its beginnings; `is_kept` is False for one that
+        is only counted.
+        """
         total = OVERHEAD_TOKENS + sum(len(piece.data) for piece in prompt.pieces) // TOKEN_BYTES
         if not is_kept:
             return PromptTokens(total)
@@ -95,7 +110,9 @@ class PromptCache:
 
     def _by_marks(self, prompt: RenderedPrompt, total: int) -> PromptTokens:
         prefixes = list(_ends(prompt))
-        marks = [n for n, each in enumerate(prefixes) if each.lifetimes and each.tokens >= MINIMUM_TOKENS]
+        marks = [
+            n for n, each in enumerate(prefixes) if each.lifetimes and each.tokens >= MINIMUM_TOKENS
+        ]
         near = sorted({n for mark in marks for n in range(max(0, mark - LOOKBACK), mark + 1)})
         read = [prefixes[n] for n in near if self._is_alive(prefixes[n])][-1:]
         self._use([*read, *(prefixes[n] for n in marks)])

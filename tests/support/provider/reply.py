@@ -1,7 +1,7 @@
 """A request, and a reply as timed pieces: they pass between the server and the wire formats.
 
-This file opens no socket and reads no clock: times are seconds since the request was complete, and the server decides
-how fast they pass.
+This file opens no socket and reads no clock: times are seconds since the request was complete, and
+the server decides how fast they pass.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ Headers = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True, slots=True)
 class DemoRequest:
-    """One request as it came: header names lower-cased, `body` the bytes on the wire (without chunked framing)."""
+    """One request as it came: header names lower-cased, `body` the bytes on the wire (without
+    chunked framing).
+    """
 
     method: str
     target: str
@@ -41,7 +43,10 @@ class DemoRequest:
         return next((value for key, value in self.headers if key == name), default)
 
     def json(self) -> dict[str, Any]:
-        """Return the body as a JSON object, decoded from gzip or zstd. Raises `ValueError` if it is not one."""
+        """Return the body as a JSON object, decoded from gzip or zstd.
+
+        Raises `ValueError` if it is not one.
+        """
         value = json.loads(decode(self.header("content-encoding"), self.body))
         if not isinstance(value, dict):
             raise ValueError("the body is not a JSON object")
@@ -63,13 +68,16 @@ class Step(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class DemoReply:
-    """A response: with `length` one body of that many bytes, without it a chunked stream, one chunk a step."""
+    """A response: with `length` one body of that many bytes, without it a chunked stream, one chunk
+    a step.
+    """
 
     status: int
     headers: Headers
     steps: Iterable[Step]
     length: int | None = None
-    started: float | None = None  # loop time that `at_s` counts from, if it is not when the request came
+    # loop time that `at_s` counts from, if it is not when the request came
+    started: float | None = None
     pace: float | None = None  # in place of the server's: a load stream keeps its own rate
 
 

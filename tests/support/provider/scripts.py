@@ -85,8 +85,8 @@ Part = Think | Say | FunctionCall | CustomCall | Search | Refuse | Fail
 class Script:
     """Parts in order; with a `status` over 200 the request is refused before any of them.
 
-    `pace` multiplies every pause in place of the server's: one that is there to be interrupted takes its time.
-    `is_cut`: a limit on tokens has ended it.
+    `pace` multiplies every pause in place of the server's: one that is there to be interrupted
+    takes its time. `is_cut`: a limit on tokens has ended it.
     """
 
     parts: tuple[Part, ...] = ()
@@ -131,7 +131,11 @@ _ANSWER = Script(
 
 _WEATHER = Script(
     (
-        Think(("**Checking the weather**\n\nTwo cities were named, so both can be looked up at once.",)),
+        Think(
+            (
+                "**Checking the weather**\n\nTwo cities were named, so both can be looked up at once.",
+            )
+        ),
         FunctionCall("get_weather", {"city": "Paris", "unit": "celsius"}),
         FunctionCall("get_weather", {"city": "Zürich", "unit": "celsius"}),
     )
@@ -161,7 +165,9 @@ _SEARCH = Script(
     )
 )
 
-_REFUSE = Script((Refuse("I’m sorry, but I can’t help with that. I’d be glad to help with something else."),))
+_REFUSE = Script(
+    (Refuse("I’m sorry, but I can’t help with that. I’d be glad to help with something else."),)
+)
 
 _FAIL = Script(
     (
@@ -183,7 +189,8 @@ _SLOW = Script(
 )
 
 _TITLE = Script((Say("Words about a stream"),))
-_TITLE_MAKER = re.compile(r"\btitle generator\b", re.I)  # how agents instruct a model that is to name a conversation
+# how agents instruct a model that is to name a conversation
+_TITLE_MAKER = re.compile(r"\btitle generator\b", re.I)
 
 _COMMAND = "echo forty-two bottles"  # does nothing, and says the same each time
 _TASK = "Say hello in one sentence."  # has no keyword of ours, or the sub-agent would go on
@@ -196,7 +203,8 @@ _BY_TOOL: tuple[tuple[re.Pattern[str], Mapping[str, FunctionCall | CustomCall]],
             "exec_command": FunctionCall("exec_command", {"cmd": _COMMAND}),
             "shell": FunctionCall("shell", {"command": ["bash", "-c", _COMMAND]}),
             "functions.exec": CustomCall(
-                "exec", f"const done = await tools.exec_command({{cmd: {json.dumps(_COMMAND)}}});\ntext(done.output);"
+                "exec",
+                f"const done = await tools.exec_command({{cmd: {json.dumps(_COMMAND)}}});\ntext(done.output);",
             ),
             "Bash": FunctionCall("Bash", {"command": _COMMAND, "description": "Count the bottles"}),
             "run_shell_command": FunctionCall(
@@ -208,9 +216,13 @@ _BY_TOOL: tuple[tuple[re.Pattern[str], Mapping[str, FunctionCall | CustomCall]],
     (
         re.compile(r"\bdelegate\b", re.I),
         {
-            "multi_agent_v1.spawn_agent": FunctionCall("spawn_agent", {"message": _TASK}, "multi_agent_v1"),
+            "multi_agent_v1.spawn_agent": FunctionCall(
+                "spawn_agent", {"message": _TASK}, "multi_agent_v1"
+            ),
             "collaboration.spawn_agent": FunctionCall(
-                "spawn_agent", {"task_name": "greeter", "message": _TASK, "fork_turns": "none"}, "collaboration"
+                "spawn_agent",
+                {"task_name": "greeter", "message": _TASK, "fork_turns": "none"},
+                "collaboration",
             ),
             "Agent": FunctionCall("Agent", _AGENT),
             "Task": FunctionCall("Task", _AGENT),
@@ -218,7 +230,9 @@ _BY_TOOL: tuple[tuple[re.Pattern[str], Mapping[str, FunctionCall | CustomCall]],
         },
     ),
 )
-"""Keywords that mean one of the client's own tools, and how each of them is called: the first that it offers."""
+"""Keywords that mean one of the client's own tools, and how each of them is called: the first that
+it offers.
+"""
 
 _AFTERWARDS: Mapping[str, Callable[[str], FunctionCall]] = {
     "multi_agent_v1.spawn_agent": lambda result: FunctionCall(
@@ -241,10 +255,12 @@ _BY_KEYWORD: tuple[tuple[re.Pattern[str], Script], ...] = (
 
 
 class Prompt(NamedTuple):
-    """The part of a request that decides its answer: the last user text, and the tool results that came after it.
+    """The part of a request that decides its answer: the last user text, and the tool results that
+    came after it.
 
-    `returned` is the tool of the last result, `tools` are those on offer; a name in a namespace is `namespace.name`.
-    `schema` is what the answer has to fit, `forced` the call that it has to be, `most_tokens` how long it may get.
+    `returned` is the tool of the last result, `tools` are those on offer; a name in a namespace is
+    `namespace.name`. `schema` is what the answer has to fit, `forced` the call that it has to be,
+    `most_tokens` how long it may get.
     """
 
     text: str
@@ -258,7 +274,9 @@ class Prompt(NamedTuple):
 
 
 def choose(prompt: Prompt) -> Script:
-    """Return the script for the last user text, or for the tool results that came after it, as long as it may be."""
+    """Return the script for the last user text, or for the tool results that came after it, as long
+    as it may be.
+    """
     script = _choose(prompt)
     return script if prompt.most_tokens is None else limited(script, prompt.most_tokens)
 
@@ -270,10 +288,14 @@ def _choose(prompt: Prompt) -> Script:
         return Script((Say(json.dumps(fill(prompt.schema))),))
     if prompt.results:
         afterwards = _AFTERWARDS.get(prompt.returned)
-        return Script((afterwards(prompt.results[-1]),)) if afterwards else _conclude(prompt.results)
+        return (
+            Script((afterwards(prompt.results[-1]),)) if afterwards else _conclude(prompt.results)
+        )
     if _TITLE_MAKER.search(prompt.instructions):
         return _TITLE
-    return _use(prompt) or next((script for pattern, script in _BY_KEYWORD if pattern.search(prompt.text)), _ANSWER)
+    return _use(prompt) or next(
+        (script for pattern, script in _BY_KEYWORD if pattern.search(prompt.text)), _ANSWER
+    )
 
 
 def _use(prompt: Prompt) -> Script | None:
@@ -292,16 +314,25 @@ def _conclude(results: Sequence[str]) -> Script:
     quotes = "\n".join(f"- {' '.join(result.split())[:QUOTE_LIMIT]}" for result in results)
     return Script(
         (
-            Think(("**Reading the results**\n\nThe tools have answered, so the rest is to say it briefly.",), 64),
-            Say(f"Here is what the tools reported:\n\n{quotes}\n\nA light jacket will do in both places."),
+            Think(
+                (
+                    "**Reading the results**\n\nThe tools have answered, so the rest is to say it briefly.",
+                ),
+                64,
+            ),
+            Say(
+                f"Here is what the tools reported:\n\n{quotes}\n\nA light jacket will do in both places."
+            ),
         )
     )
 
 
 def limited(script: Script, most_tokens: int) -> Script:
-    """Return a script cut to so many tokens of output; half of them at most are for what is thought and not shown.
+    """Return a script cut to so many tokens of output; half of them at most are for what is thought
+    and not shown.
 
-    A call that does not fit is left out as a whole: half an argument would be a call that nobody can make.
+    A call that does not fit is left out as a whole: half an argument would be a call that nobody
+    can make.
     """
     if usage(script, PromptTokens(0)).output <= most_tokens:
         return script
@@ -330,7 +361,9 @@ def forced(name: object, schema: object) -> FunctionCall:
 
 
 def usage(script: Script, prompt: PromptTokens) -> Usage:
-    """Return counts that agree: the input is that of the prompt, the output is defined by the script."""
+    """Return counts that agree: the input is that of the prompt, the output is defined by the
+    script.
+    """
     hidden = sum(part.hidden_tokens for part in script.parts if isinstance(part, Think))
     spoken = sum(len(tokens(_spoken(part))) for part in script.parts)
     return Usage(prompt, hidden + spoken, hidden)
@@ -356,11 +389,19 @@ TEXT = "Words about a stream"  # reads as a title, and as any other text
 NUMBER = 42
 DEPTH = 20  # of objects in objects; a schema that refers to itself would have no end
 
-_SCALARS: Mapping[str, Any] = {"string": TEXT, "integer": NUMBER, "number": NUMBER, "boolean": True, "null": None}
+_SCALARS: Mapping[str, Any] = {
+    "string": TEXT,
+    "integer": NUMBER,
+    "number": NUMBER,
+    "boolean": True,
+    "null": None,
+}
 
 
 def fill(schema: object, depth: int = DEPTH) -> Any:
-    """Return the first value that the schema names, or a plain one of its type, in any case of letters."""
+    """Return the first value that the schema names, or a plain one of its type, in any case of
+    letters.
+    """
     if not isinstance(schema, Mapping) or not depth:
         return TEXT
     for named in ("const", "default"):
@@ -386,4 +427,7 @@ def _array(schema: Mapping[str, Any], depth: int) -> list[Any]:
     return [fill(schema.get("items"), depth)]
 
 
-_NESTED: Mapping[str, Callable[[Mapping[str, Any], int], Any]] = {"object": _object, "array": _array}
+_NESTED: Mapping[str, Callable[[Mapping[str, Any], int], Any]] = {
+    "object": _object,
+    "array": _array,
+}

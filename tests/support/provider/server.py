@@ -34,7 +34,9 @@ ENCODING_HEADER = "x-demo-encoding"  # gzip, br or zstd: the reply comes in that
 class DemoServer:
     """The demo upstream, listening. `async with await start() as demo:` closes it at the end."""
 
-    def __init__(self, host: str, port: int, pace: float, linger_s: float, cache_lifetime_s: float) -> None:
+    def __init__(
+        self, host: str, port: int, pace: float, linger_s: float, cache_lifetime_s: float
+    ) -> None:
         self._host, self._pace, self._linger_s = host, pace, linger_s
         self._clock = asyncio.get_running_loop().time
         self._app = App(self._clock, pace, cache_lifetime_s)
@@ -75,8 +77,12 @@ class DemoServer:
     async def _answer(self, exchange: ServerExchange) -> None:
         """Answer a request: the app of the HTTP server."""
         target = exchange.path + b"?" * bool(exchange.query) + exchange.query
-        headers = tuple((name.decode("latin-1"), value.decode("latin-1")) for name, value in exchange.headers)
-        request = DemoRequest(exchange.method, target.decode("latin-1"), headers, await _body(exchange))
+        headers = tuple(
+            (name.decode("latin-1"), value.decode("latin-1")) for name, value in exchange.headers
+        )
+        request = DemoRequest(
+            exchange.method, target.decode("latin-1"), headers, await _body(exchange)
+        )
         self._received.append(request)
         if exchange.upgrade is not None and exchange.path in PATHS:
             await DemoConnection(exchange, request, self._answer_message, self._pace).serve()
@@ -100,13 +106,24 @@ class DemoServer:
         steps = () if request.method == "HEAD" else reply.steps
         coding = request.header(ENCODING_HEADER)
         if coding not in ENCODERS:
-            return DemoReply(reply.status, reply.headers, steps, reply.length, reply.started, reply.pace)
+            return DemoReply(
+                reply.status, reply.headers, steps, reply.length, reply.started, reply.pace
+            )
         headers = (*reply.headers, ("content-encoding", coding))
-        return DemoReply(reply.status, headers, encoded(steps, ENCODERS[coding]()), None, reply.started, reply.pace)
+        return DemoReply(
+            reply.status,
+            headers,
+            encoded(steps, ENCODERS[coding]()),
+            None,
+            reply.started,
+            reply.pace,
+        )
 
 
 class _Pump:
-    """The steps of one reply under way, sent by timers of the loop: a task that sleeps costs a third more."""
+    """The steps of one reply under way, sent by timers of the loop: a task that sleeps costs a
+    third more.
+    """
 
     def __init__(self, exchange: ServerExchange, reply: DemoReply, server_pace: float) -> None:
         self._loop = asyncio.get_running_loop()
@@ -177,10 +194,13 @@ async def start(
     linger_s: float = 0.0,
     cache_lifetime_s: float = LIFETIME_S,
 ) -> DemoServer:
-    """Start the demo upstream; `pace` multiplies every pause, 0 sends without any. Port 0 picks a free one.
+    """Start the demo upstream; `pace` multiplies every pause, 0 sends without any.
 
-    `linger_s` is the time between the last event of a stream and the end of its body: services take a few milliseconds,
-    in which some clients have left already. `cache_lifetime_s` is that of prompts in the cache, since their last use.
+    Port 0 picks a free one.
+
+    `linger_s` is the time between the last event of a stream and the end of its body: services take
+    a few milliseconds, in which some clients have left already. `cache_lifetime_s` is that of
+    prompts in the cache, since their last use.
     """
     server = DemoServer(host, port, pace, linger_s, cache_lifetime_s)
     await server.listen()

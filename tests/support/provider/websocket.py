@@ -1,10 +1,12 @@
-"""The demo upstream over WebSocket: `GET /v1/responses` with an upgrade. A request is a message, and so is each event.
+"""The demo upstream over WebSocket: `GET /v1/responses` with an upgrade. A request is a message,
+and so is each event.
 
 Rules of this file:
 
-* A message is answered as the POST that requests the same is, at the same pace; the events are messages.
-* Requests of one connection are answered one after another. They may have only what is new since an earlier response
-  of the same connection; a prewarm (`generate: false`) is one.
+* A message is answered as the POST that requests the same is, at the same pace; the events are
+  messages.
+* Requests of one connection are answered one after another. They may have only what is new since an
+  earlier response of the same connection; a prewarm (`generate: false`) is one.
 * An error is a message: `{"type":"error","status":…,"error":{…}}`.
 """
 
@@ -17,7 +19,14 @@ from typing import Any, NamedTuple
 from recorder.proxy.http.server_exchange import SWITCHING, ServerExchange
 from recorder.wire.dialects.json_values import array, as_json, object_, request_object, text
 from recorder.wire.framing.sse import Splitter
-from recorder.wire.turns import as_post, error_message, is_request, payload_of, stream_id_of, with_stream_id
+from recorder.wire.turns import (
+    as_post,
+    error_message,
+    is_request,
+    payload_of,
+    stream_id_of,
+    with_stream_id,
+)
 from recorder.wire.websocket_endpoint import HandshakeError, OutgoingFrame, ServerEndpoint, accepted
 from tests.support.provider.continued import ContinuedResponses
 from tests.support.provider.reply import DemoReply, DemoRequest
@@ -39,7 +48,9 @@ class _QueuedRequest(NamedTuple):
 class DemoConnection:
     """One connection."""
 
-    def __init__(self, exchange: ServerExchange, request: DemoRequest, answer: Answer, pace: float) -> None:
+    def __init__(
+        self, exchange: ServerExchange, request: DemoRequest, answer: Answer, pace: float
+    ) -> None:
         self._exchange, self._request, self._answer, self._pace = exchange, request, answer, pace
         self._endpoint = ServerEndpoint(takes_binary=False)
         self._waiting = asyncio.Queue[_QueuedRequest](QUEUED)
@@ -66,7 +77,9 @@ class DemoConnection:
         for message in messages:
             fields = request_object(message.payload)
             if is_request(self._request.target, fields):
-                await self._waiting.put(_QueuedRequest(as_post(message.payload), stream_id_of(fields)))
+                await self._waiting.put(
+                    _QueuedRequest(as_post(message.payload), stream_id_of(fields))
+                )
             elif not fields:
                 self._send(error_message(400, b'{"error":{"message":"Invalid JSON."}}'))
 
@@ -79,7 +92,9 @@ class DemoConnection:
                 self._send(with_stream_id(error_message(400, error), waiting.stream_id))
                 continue
             headers = (("content-type", "application/json"),)
-            reply = self._answer(DemoRequest("POST", self._request.target, headers, as_json(whole).encode()))
+            reply = self._answer(
+                DemoRequest("POST", self._request.target, headers, as_json(whole).encode())
+            )
             await self._play(reply, waiting, array(whole.get("input")))
 
     def _whole(self, body: bytes) -> Mapping[str, Any] | None:
@@ -87,7 +102,11 @@ class DemoConnection:
         request = dict(request_object(body))
         items = self._continued.whole_input(request)
         id = text(request.pop("previous_response_id", None))
-        return {**request, "input": items} if id is None or self._continued.find(id) is not None else None
+        return (
+            {**request, "input": items}
+            if id is None or self._continued.find(id) is not None
+            else None
+        )
 
     async def _play(self, reply: DemoReply, waiting: _QueuedRequest, items: Any) -> None:
         """Send each event when it is due, and remember the response that they make."""

@@ -1,7 +1,9 @@
-"""`recorder.cassettes.ai_sdk`: a `.devtools/generations.json` that @ai-sdk/devtools 0.0.24 wrote, with ai 6.0.326.
+"""`recorder.cassettes.ai_sdk`: a `.devtools/generations.json` that @ai-sdk/devtools 0.0.24 wrote,
+with ai 6.0.326.
 
-It was made against `python -m tests.support.provider` by `generations.mjs` in `tests/data/cassettes`: a conversation
-with a tool, a stream, a document, a stream that the program left, and a call that nobody answered.
+It was made against `python -m tests.support.provider` by `generations.mjs` in
+`tests/data/cassettes`: a conversation with a tool, a stream, a document, a stream that the program
+left, and a call that nobody answered.
 """
 
 from __future__ import annotations
@@ -85,7 +87,9 @@ def test_a_call_that_failed_has_no_request() -> None:
 
 
 def test_a_step_that_was_never_ended_broke_off() -> None:
-    nothing = dict.fromkeys(("duration_ms", "output", "error", "raw_request", "raw_response", "raw_chunks"))
+    nothing = dict.fromkeys(
+        ("duration_ms", "output", "error", "raw_request", "raw_response", "raw_chunks")
+    )
     *_, each = read(with_step(**nothing))
     assert each.end is not None
     assert (each.end.outcome, each.has_gap) == ("recorder_crash", True)
@@ -96,7 +100,10 @@ def test_a_step_that_was_never_ended_broke_off() -> None:
     [
         (FILE.read_bytes()[:-10], "^it is not a generations.json of @ai-sdk/devtools: "),
         (b'{"runs":[],"steps":[]}', "^there is no step in it"),
-        (with_step(started_at="yesterday"), "^step 2 is none of @ai-sdk/devtools: yesterday is not an instant"),
+        (
+            with_step(started_at="yesterday"),
+            "^step 2 is none of @ai-sdk/devtools: yesterday is not an instant",
+        ),
         (with_step(raw_request="{"), "^step 2 .*its raw_request is not JSON"),
         (with_step(raw_chunks="{}"), "^step 2 .*its raw_chunks are not an array"),
         (with_step(type="embed"), "^step 2 .*Invalid enum value 'embed'"),

@@ -1,4 +1,6 @@
-"""`recorder.cassettes.calls`: the limits of files of other programs, with files whose expansion is large."""
+"""`recorder.cassettes.calls`: the limits of files of other programs, with files whose expansion is
+large.
+"""
 
 from __future__ import annotations
 
@@ -65,7 +67,11 @@ def bundle(messages: int, records: int) -> bytes:
     """A bundle of claude-tap of about a MiB: each message of each record is the same text of a MiB."""
     call = {
         "timestamp": "2026-01-01T00:00:00Z",
-        "request": {"method": "POST", "path": "/v1/messages", "body": {"messages": [REFERENCE] * messages}},
+        "request": {
+            "method": "POST",
+            "path": "/v1/messages",
+            "body": {"messages": [REFERENCE] * messages},
+        },
         "response": {"status": 200, "body": {}},
     }
     packed = {"__claude_tap_compact_record__": {"version": 1}, "record": call}
@@ -82,7 +88,10 @@ def zipped(size_bytes: int) -> dict[str, Any]:
     request: dict[str, Any] = {"method": "POST", "uri": "https://api.openai.com/v1/responses"}
     headers = {"content-encoding": ["gzip"], "content-type": ["text/event-stream"]}
     status = {"code": 200, "message": "OK"}
-    return {"request": request, "response": {"status": status, "headers": headers, "body": {"base64_string": body}}}
+    return {
+        "request": request,
+        "response": {"status": status, "headers": headers, "body": {"base64_string": body}},
+    }
 
 
 LARGE = {
@@ -92,7 +101,9 @@ LARGE = {
 
 
 @pytest.mark.parametrize(("reader", "data"), LARGE.values(), ids=LARGE)
-def test_what_a_reference_repeats_is_counted_before_it_is_written_out(reader: Reader, data: bytes) -> None:
+def test_what_a_reference_repeats_is_counted_before_it_is_written_out(
+    reader: Reader, data: bytes
+) -> None:
     assert len(data) < 2**21
     with pytest.raises(RecorderError, match="its bodies are over 256 MiB together: split it"):
         reader(io.BytesIO(data))
@@ -123,7 +134,11 @@ def test_bodies_are_counted_without_their_coding(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(calls, "BODIES_LIMIT", 3 * 2**20)
     for count, fits in ((2, True), (4, False)):
         cassette = {"version": 1, "interactions": [zipped(2**20)] * count}
-        with nullcontext() if fits else pytest.raises(RecorderError, match="its bodies are over 3 MiB together"):
+        with (
+            nullcontext()
+            if fits
+            else pytest.raises(RecorderError, match="its bodies are over 3 MiB together")
+        ):
             Vcr(io.BytesIO(json.dumps(cassette).encode()))
 
 
@@ -161,7 +176,10 @@ SMALL: dict[str, tuple[Reader, bytes]] = {
     "cassetter over WebSocket": (Cassetter, SOCKET + FRAME + CLOSING),
     "cassetter in TOML": (Cassetter, TOML),
     "claude-tap": (ClaudeTap, (FILES / "claude-tap-no-events.json").read_bytes()),
-    "LiteLLM": (LiteLlm, json.dumps(LEAST | {"error_information": {"error_code": "429"}, "response": {}}).encode()),
+    "LiteLLM": (
+        LiteLlm,
+        json.dumps(LEAST | {"error_information": {"error_code": "429"}, "response": {}}).encode(),
+    ),
     "VCR": (Vcr, WRITTEN),
 }
 

@@ -1,4 +1,6 @@
-"""`recorder.cassettes`, `recorder.model.jsonl`, `ImportedExchange`: text files in, records of a journal out."""
+"""`recorder.cassettes`, `recorder.model.jsonl`, `ImportedExchange`: text files in, records of a
+journal out.
+"""
 
 from __future__ import annotations
 
@@ -75,10 +77,15 @@ def recordings(batch: Batch) -> list[Recording]:
     for event in batch.events:
         events[event.exchange_id].append(event)
     ordered = sorted(batch.exchanges, key=lambda each: each.exchange_id)
-    return [recording_of(each, events[each.exchange_id], number=at) for at, each in enumerate(ordered, 1)]
+    return [
+        recording_of(each, events[each.exchange_id], number=at)
+        for at, each in enumerate(ordered, 1)
+    ]
 
 
-def foreign(data: str | bytes, format: Format | None = None, *, dialect: str | None = None, **request: Any) -> Batch:
+def foreign(
+    data: str | bytes, format: Format | None = None, *, dialect: str | None = None, **request: Any
+) -> Batch:
     data = data.encode() if isinstance(data, str) else data
     asked = PlainRequest(**request) if request else None
     return imported(PlainStream(io.BytesIO(data), format or formats(data)[0], dialect, asked))
@@ -135,20 +142,28 @@ def test_no_bytes_are_too_odd_to_be_looked_at(data: bytes) -> None:
         (OTHER, "other", "/"),
     ],
 )
-def test_the_dialect_is_told_by_the_first_payload_that_says_so(payload: str, api: str, target: str) -> None:
+def test_the_dialect_is_told_by_the_first_payload_that_says_so(
+    payload: str, api: str, target: str
+) -> None:
     for data in (f'data: {{"x":1}}\n\ndata: {payload}\n\n', f"{payload}\n{payload}\n"):
         [exchange] = foreign(data).exchanges
         assert (exchange.api, exchange.target, exchange.method) == (api, target, "POST")
 
 
 def test_an_event_that_is_longer_than_what_is_looked_at_says_what_it_is_in_its_event_line() -> None:
-    data = b'event: response.created\ndata: {"type":"response.created","x":"%b"}\n\n' % (b"x" * 2**20)
+    data = b'event: response.created\ndata: {"type":"response.created","x":"%b"}\n\n' % (
+        b"x" * 2**20
+    )
     assert foreign(data).exchanges[0].api == "openai-responses"
 
 
 def test_the_dialect_that_the_user_names_stands_above_the_content_and_the_url() -> None:
     [exchange] = foreign(f"data: {CHAT}\n\n", dialect="anthropic", target="/v1/responses").exchanges
-    assert (exchange.api, exchange.target, exchange.provider) == ("anthropic", "/v1/messages", "anthropic")
+    assert (exchange.api, exchange.target, exchange.provider) == (
+        "anthropic",
+        "/v1/messages",
+        "anthropic",
+    )
 
 
 @pytest.mark.parametrize("document", [GEMINI, f"[{GEMINI}]"])
@@ -162,7 +177,18 @@ def test_a_document_of_gemini_was_not_asked_for_as_a_stream(document: str) -> No
 
 
 @given(
-    st.lists(st.sampled_from([b"data: {}\n\n", b"data: a\r\n\r\n", b": x\n\n", b"\n", b"data: \xff\xfe", b"id: 1\r\r"]))
+    st.lists(
+        st.sampled_from(
+            [
+                b"data: {}\n\n",
+                b"data: a\r\n\r\n",
+                b": x\n\n",
+                b"\n",
+                b"data: \xff\xfe",
+                b"id: 1\r\r",
+            ]
+        )
+    )
 )
 def test_no_byte_of_a_stream_is_lost(blocks: list[bytes]) -> None:
     data = b"data: first\n\n" + b"".join(blocks)
@@ -173,7 +199,9 @@ def test_no_byte_of_a_stream_is_lost(blocks: list[bytes]) -> None:
 
 def test_a_stream_has_an_event_every_10_ms_and_is_marked_as_imported() -> None:
     batch = foreign(b"data: 1\n\n: c\n\ndata: " + b"x" * 2 * FRAME_LIMIT + b"\n\ndata: 2\n\nrest")
-    kinds = [(event.kind, event.t_ns // STEP_NS) for event in batch.events if event.kind in BODY_KINDS]
+    kinds = [
+        (event.kind, event.t_ns // STEP_NS) for event in batch.events if event.kind in BODY_KINDS
+    ]
     assert kinds == [("frame", 1), ("comment", 2), *[("part", 3)] * 3, ("frame", 4), ("tail", 5)]
     [session] = batch.sessions
     assert (session.name, session.source, session.origin) == ("it", "import", "import")
@@ -233,8 +261,17 @@ def test_half_an_emoji_is_json() -> None:
 
 
 def test_a_request_is_kept_with_its_secrets_redacted() -> None:
-    headers = {"Authorization": "Bearer sk-123", "user-agent": "codex_exec/0.1", "content-encoding": "gzip"}
-    stored = {"method": "post", "url": "https://x.test/v1/responses?key=s3cret", "headers": headers, "body": {"a": 1}}
+    headers = {
+        "Authorization": "Bearer sk-123",
+        "user-agent": "codex_exec/0.1",
+        "content-encoding": "gzip",
+    }
+    stored = {
+        "method": "post",
+        "url": "https://x.test/v1/responses?key=s3cret",
+        "headers": headers,
+        "body": {"a": 1},
+    }
     request = read_request(json.dumps(stored).encode())
     batch = foreign(f"data: {RESPONSES}\n\n", **request._asdict())
     [exchange] = batch.exchanges
@@ -246,7 +283,9 @@ def test_a_request_is_kept_with_its_secrets_redacted() -> None:
     assert b"Authorization" in head
 
 
-@pytest.mark.parametrize(("written", "sent"), [("null", b""), ('"a=b"', b"a=b"), ("[1, 2]", b"[1, 2]")])
+@pytest.mark.parametrize(
+    ("written", "sent"), [("null", b""), ('"a=b"', b"a=b"), ("[1, 2]", b"[1, 2]")]
+)
 def test_the_body_of_a_request_is_json_or_text_or_nothing(written: str, sent: bytes) -> None:
     assert read_request(f'{{"url":"/v1/x","body":{written}}}'.encode()).body == sent
 
@@ -265,7 +304,9 @@ def export(batch: Batch) -> bytes:
     lines = [opening_line(batch.sessions[0])]
     for exchange in batch.exchanges:
         lines.append(exchange_line(exchange))
-        lines += [event_line(event) for event in batch.events if event.exchange_id == exchange.exchange_id]
+        lines += [
+            event_line(event) for event in batch.events if event.exchange_id == exchange.exchange_id
+        ]
     return b"".join([*lines, closing_line(len(batch.exchanges), len(batch.events))])
 
 
@@ -283,8 +324,19 @@ CODERS: dict[str | None, Callable[[bytes], bytes]] = {
     "deflate": zlib.compress,
 }
 BLOCKS = [
-    *(b"data: {}\n\n", b'event: a\r\ndata: {"type":"b","sequence_number":7}\r\n\r\n', b": c\n\n", b"data: \xff\n\n"),
-    *("data: \U0001f600\n\n".encode(), b"data: " + b"\xc3\xa9" * FRAME_LIMIT + b"\n\n", b"unended", b"x\r\r", b"\0"),
+    *(
+        b"data: {}\n\n",
+        b'event: a\r\ndata: {"type":"b","sequence_number":7}\r\n\r\n',
+        b": c\n\n",
+        b"data: \xff\n\n",
+    ),
+    *(
+        "data: \U0001f600\n\n".encode(),
+        b"data: " + b"\xc3\xa9" * FRAME_LIMIT + b"\n\n",
+        b"unended",
+        b"x\r\r",
+        b"\0",
+    ),
 ]
 OUTCOMES: list[Outcome] = ["eof", "client_disconnect", "upstream_reset", "recorder_crash"]
 
@@ -294,7 +346,14 @@ def exchanges(draw: st.DrawFn, number: int) -> list[Entry]:
     """An exchange as a recorder journals it: whatever passed, cut anywhere, with a gap at times."""
     session = make_session(1, origin="live", labels='{"a":1}')
     head = RequestHead(
-        *(make_id(number), session.session_id, START_NS + number, "POST", "/v1/responses", "openai"),
+        *(
+            make_id(number),
+            session.session_id,
+            START_NS + number,
+            "POST",
+            "/v1/responses",
+            "openai",
+        ),
         headers=[("user-agent", "codex_exec/0.1")],
         imported=Imported(session),
     )
@@ -316,7 +375,10 @@ def exchanges(draw: st.DrawFn, number: int) -> list[Entry]:
     if draw(st.booleans()):
         gap = Entry(Mark.GAP, 20, msgspec.json.encode(Gap(Mark.CHUNK, 2, 300, "", 12, 20, "full")))
         entries.insert(draw(st.integers(4, len(entries))), gap)
-    return [*entries, Entry(Mark.END, 99, msgspec.json.encode(ExchangeEnd(draw(st.sampled_from(OUTCOMES)))))]
+    return [
+        *entries,
+        Entry(Mark.END, 99, msgspec.json.encode(ExchangeEnd(draw(st.sampled_from(OUTCOMES))))),
+    ]
 
 
 @given(exchanges(2), exchanges(3))
@@ -345,13 +407,21 @@ def test_any_bytes_stand_in_a_line(raw: bytes) -> None:
 def small_export() -> list[bytes]:
     exchange = make_exchange(make_session())
     events = make_events(exchange, [b"one", b"two", b"{}"], ["request", "frame", "end"])
-    return [opening_line(make_session()), exchange_line(exchange), *map(event_line, events), closing_line(1, 3)]
+    return [
+        opening_line(make_session()),
+        exchange_line(exchange),
+        *map(event_line, events),
+        closing_line(1, 3),
+    ]
 
 
 def mutilated() -> Iterator[tuple[list[bytes], str]]:
     opening, exchange, first, second, end, closing = small_export()
     changed = second.replace(b'"two"', b'"2"')  # which its hash shows
-    yield [opening, exchange, first, changed], "^line 4 is not as `recorder export` wrote it: it was changed"
+    yield (
+        [opening, exchange, first, changed],
+        "^line 4 is not as `recorder export` wrote it: it was changed",
+    )
     yield [opening, exchange, second, end], "line 3 .* is missing before it"
     yield [opening, first], "line 2 .* is missing before it"
     yield [opening, exchange, first, second, end[:-20]], "line 5"
@@ -359,12 +429,24 @@ def mutilated() -> Iterator[tuple[list[bytes], str]]:
     yield [opening, exchange, first, second, end, second], "line 6"
     yield [opening, closing_line(0, 0)], "no exchange"
     yield [opening], "cut off after line 1"
-    yield [opening, exchange, first, second, end], "cut off after line 5: the last line of an export is missing"
-    yield [opening, exchange, first, second, closing], "line 5 .* 1 of 3 events are missing before it"
+    yield (
+        [opening, exchange, first, second, end],
+        "cut off after line 5: the last line of an export is missing",
+    )
+    yield (
+        [opening, exchange, first, second, closing],
+        "line 5 .* 1 of 3 events are missing before it",
+    )
     yield [opening, exchange, first, second, end, closing, end], "line 7 .* after the last line"
-    yield [opening, exchange, first.replace(b'"t_ns":0', b'"t_ns":-1')], "line 3 .* before the request"
+    yield (
+        [opening, exchange, first.replace(b'"t_ns":0', b'"t_ns":-1')],
+        "line 3 .* before the request",
+    )
     yield [opening.replace(b'export":1', b'export":2'), exchange], "line 1 .* version 2"
-    yield [opening, exchange.replace(make_id(1).encode(), make_id(9).encode())], "line 2 .* of another session"
+    yield (
+        [opening, exchange.replace(make_id(1).encode(), make_id(9).encode())],
+        "line 2 .* of another session",
+    )
     yield [opening, exchange, first.replace(b'"pos":0', b'"pos":%d' % 2**70)], "line 3"
     yield [opening, exchange, first.replace(b'"request"', b'"wish"')], "line 3"
 

@@ -1,6 +1,7 @@
 """`recorder.cassettes.claude_tap`: traces that claude-tap 0.1.146 wrote, in `tests/data/cassettes`.
 
-They were made against `python -m tests.support.provider`, with `claude-tap --tap-no-launch --tap-target URL` and curl:
+They were made against `python -m tests.support.provider`, with
+`claude-tap --tap-no-launch --tap-target URL` and curl:
 
     claude-tap.jsonl            --tap-client codex --tap-store-stream-events: a chat completion, and a response over
                                 WebSocket; written by `TraceStore.export_jsonl`
@@ -31,7 +32,9 @@ from tests.support.tables import table
 from tests.unit.cassettes.test_cassettes import imported, recordings
 
 FILES = DATA / "cassettes"
-LINES, BUNDLE, NO_EVENTS = (FILES / f"claude-tap{name}" for name in (".jsonl", "-bundle.json", "-no-events.json"))
+LINES, BUNDLE, NO_EVENTS = (
+    FILES / f"claude-tap{name}" for name in (".jsonl", "-bundle.json", "-no-events.json")
+)
 
 
 def read(data: bytes) -> list[Recording]:
@@ -54,13 +57,16 @@ def test_events_of_a_stream_are_those_of_the_file() -> None:
     chat, connection, turn = read(LINES.read_bytes())
     records = [json.loads(line) for line in LINES.read_bytes().splitlines()]
     events = records[0]["response"]["sse_events"]
-    assert [json.loads(piece.raw.removeprefix(b"data: ")) for piece in chat.pieces] == [each["data"] for each in events]
+    assert [json.loads(piece.raw.removeprefix(b"data: ")) for piece in chat.pieces] == [
+        each["data"] for each in events
+    ]
     assert json.loads(chat.request_body) == records[0]["request"]["body"]
     expected = ("openai-chat", "/v1/chat/completions", "openai")
     assert (chat.exchange.api, chat.exchange.target, chat.exchange.provider) == expected
     assert chat.end is not None
     assert (chat.end.status, chat.end.lossless) == ("completed", True)
-    assert dict(chat.request.headers)["Host"].startswith("127.0.0.1:8931")  # the upstream's, not that of claude-tap
+    # the upstream's, not that of claude-tap
+    assert dict(chat.request.headers)["Host"].startswith("127.0.0.1:8931")
     assert "unuse" not in str(chat.request.headers)
     assert not is_turn(connection)
     assert is_turn(turn)
@@ -88,7 +94,9 @@ def test_messages_over_websocket_are_a_turn() -> None:
 def test_values_that_are_stored_once_are_put_back() -> None:
     stream, document = read(BUNDLE.read_bytes())
     for each in (stream, document):
-        assert json.loads(each.request_body)["messages"] == [{"role": "user", "content": "Say hello. " * 60}]
+        assert json.loads(each.request_body)["messages"] == [
+            {"role": "user", "content": "Say hello. " * 60}
+        ]
     assert json.loads(document.body)["type"] == "message"
     assert stream.pieces[0].raw.startswith(b"event: message_start\ndata: {")
 
@@ -108,19 +116,40 @@ def test_a_stream_without_its_events_is_a_document_with_a_gap() -> None:
     ("data", "reason"),
     [
         (LINES.read_bytes()[:-100], "^line 2 is not a call that claude-tap recorded"),
-        (LINES.read_bytes() + b'{"timestamp":"now"}\n', "^line 3 is not a call .*missing required field `request`"),
-        (LINES.read_bytes().replace(b'"2026-', b'"2O26-'), "^line 1 is not a call .* is not an instant"),
+        (
+            LINES.read_bytes() + b'{"timestamp":"now"}\n',
+            "^line 3 is not a call .*missing required field `request`",
+        ),
+        (
+            LINES.read_bytes().replace(b'"2026-', b'"2O26-'),
+            "^line 1 is not a call .* is not an instant",
+        ),
         (
             LINES.read_bytes().replace(b'"method":"POST"', b'"method":"PO\\ud800ST"'),
             "^line 1 .*characters that are not text",
         ),
-        (LINES.read_bytes().replace(b'"/v1/responses"', b'"/v1/\\u0000"'), "^line 2 .*characters that are not text"),
+        (
+            LINES.read_bytes().replace(b'"/v1/responses"', b'"/v1/\\u0000"'),
+            "^line 2 .*characters that are not text",
+        ),
         (BUNDLE.read_bytes()[:-100], "^it is not a bundle of claude-tap, or it was cut off"),
-        (changed(BUNDLE, lambda each: each["blobs"].clear()), "^record 1 refers to a value that is not in the bundle"),
+        (
+            changed(BUNDLE, lambda each: each["blobs"].clear()),
+            "^record 1 refers to a value that is not in the bundle",
+        ),
         (changed(BUNDLE, lambda each: each["records"].append(7)), "^record 3 is not a call"),
-        (BUNDLE.read_bytes().replace(b'"version":1', b'"version":2'), "^the bundle has version 2 of"),
-        (BUNDLE.read_bytes().replace(b'"version":1', b'"version":"\\r\\u001b[2J"'), r"version '\\r\\x1b\[2J' of"),
-        (changed(BUNDLE, lambda each: each["records"].clear()), "^there is no record of claude-tap in it"),
+        (
+            BUNDLE.read_bytes().replace(b'"version":1', b'"version":2'),
+            "^the bundle has version 2 of",
+        ),
+        (
+            BUNDLE.read_bytes().replace(b'"version":1', b'"version":"\\r\\u001b[2J"'),
+            r"version '\\r\\x1b\[2J' of",
+        ),
+        (
+            changed(BUNDLE, lambda each: each["records"].clear()),
+            "^there is no record of claude-tap in it",
+        ),
     ],
 )
 def test_bad_files_are_refused_in_one_sentence(data: bytes, reason: str) -> None:
@@ -131,5 +160,7 @@ def test_bad_files_are_refused_in_one_sentence(data: bytes, reason: str) -> None
 
 def test_a_message_that_no_recorder_takes_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(calls, "MESSAGE_LIMIT", 2**6)
-    with pytest.raises(RecorderError, match=r"^line 2 is not a call .* a message over WebSocket has over"):
+    with pytest.raises(
+        RecorderError, match=r"^line 2 is not a call .* a message over WebSocket has over"
+    ):
         ClaudeTap(io.BytesIO(LINES.read_bytes()))

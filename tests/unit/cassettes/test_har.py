@@ -24,7 +24,13 @@ from tests.unit.cassettes.test_cassettes import OUTCOMES, body, imported, told
 from tests.unit.cassettes.test_sse_jsonl import taped
 
 STREAM = 'event: a\ndata: {"type":"a"}\n\n: c\n\ndata: 2\n\n'
-BLOCKS = [b'data: {"a":1}\n\n', b": c\n\n", b"event: a\r\ndata: 1\r\ndata: 2\r\n\r\n", b"data: \xff\n\n", b"id: 4\n\n"]
+BLOCKS = [
+    b'data: {"a":1}\n\n',
+    b": c\n\n",
+    b"event: a\r\ndata: 1\r\ndata: 2\r\n\r\n",
+    b"data: \xff\n\n",
+    b"id: 4\n\n",
+]
 STARTED_S = 1_790_000_000  # 2026-09-21T14:13:20Z
 MESSAGES = [
     {"time": STARTED_S + 1.5, "eventName": "a", "eventId": "", "data": '{"type":"a"}'},
@@ -37,16 +43,36 @@ def call(**given: Any) -> dict[str, Any]:
     request = {
         "method": "POST",
         "url": "https://api.openai.com/v1/responses?key=s3cret",
-        "headers": [{"name": ":authority", "value": "x"}, {"name": "Authorization", "value": "Bearer s3cret"}],
+        "headers": [
+            {"name": ":authority", "value": "x"},
+            {"name": "Authorization", "value": "Bearer s3cret"},
+        ],
         "postData": {"mimeType": "application/json", "text": '{"model":"m"}'},
     }
-    headers = [{"name": "content-type", "value": "text/event-stream"}, {"name": "content-encoding", "value": "br"}]
+    headers = [
+        {"name": "content-type", "value": "text/event-stream"},
+        {"name": "content-encoding", "value": "br"},
+    ]
     content = {"size": 9, "mimeType": "text/event-stream", "text": STREAM}
-    response = {"status": 200, "statusText": "OK", "httpVersion": "h2", "headers": headers, "content": content}
+    response = {
+        "status": 200,
+        "statusText": "OK",
+        "httpVersion": "h2",
+        "headers": headers,
+        "content": content,
+    }
     return {
         "startedDateTime": "2026-09-21T14:13:20.000Z",
         "time": 3000.5,
-        "timings": {"blocked": -1, "dns": 10, "connect": 20, "ssl": 15, "send": 1, "wait": 219, "receive": 2750},
+        "timings": {
+            "blocked": -1,
+            "dns": 10,
+            "connect": 20,
+            "ssl": 15,
+            "send": 1,
+            "wait": 219,
+            "receive": 2750,
+        },
         "request": request | given.get("request", {}),
         "response": response | given.get("response", {}),
         **given.get("entry", {}),
@@ -78,7 +104,9 @@ def times(batch: Batch) -> list[tuple[bytes, int]]:
         ({"content": {"size": 9, "mimeType": "application/json"}, "status": 304}, True),
     ],
 )
-def test_a_body_that_the_file_does_not_have_is_a_gap(response: dict[str, Any], is_whole: bool) -> None:
+def test_a_body_that_the_file_does_not_have_is_a_gap(
+    response: dict[str, Any], is_whole: bool
+) -> None:
     batch = read(call(response=response))
     [each] = [recording_of(exchange, batch.events) for exchange in batch.exchanges]
     assert each.end is not None
@@ -91,8 +119,14 @@ def test_a_body_is_kept_as_it_was_saved_and_came_with_its_last_byte() -> None:
     assert body(batch.events) == STREAM.encode()
     assert {at_ms for _, at_ms in times(batch)} == {3000}
     [exchange] = batch.exchanges
-    assert (exchange.api, exchange.provider, exchange.started_ns) == ("openai-responses", "openai", STARTED_S * 10**9)
-    heads = {event.kind: (event.t_ns // 10**6, event.raw) for event in batch.events if event.type is None}
+    assert (exchange.api, exchange.provider, exchange.started_ns) == (
+        "openai-responses",
+        "openai",
+        STARTED_S * 10**9,
+    )
+    heads = {
+        event.kind: (event.t_ns // 10**6, event.raw) for event in batch.events if event.type is None
+    }
     assert heads["response"][0] == 250
     assert json.loads(heads["response"][1])["headers"] == [["content-type", "text/event-stream"]]
     assert batch.events[1].raw == b'{"model":"m"}'
@@ -112,7 +146,9 @@ FIRST = (b'event: a\ndata: {"type":"a"}\n\n', 1500)
 def test_event_source_messages_time_the_body_or_stand_in_for_one_that_was_not_saved(
     response: dict[str, Any], expected: list[tuple[bytes, int]]
 ) -> None:
-    assert times(read(call(entry={"_eventSourceMessages": MESSAGES}, response=response))) == expected
+    assert (
+        times(read(call(entry={"_eventSourceMessages": MESSAGES}, response=response))) == expected
+    )
 
 
 def test_messages_that_are_not_those_of_the_body_do_not_time_it() -> None:
@@ -122,11 +158,19 @@ def test_messages_that_are_not_those_of_the_body_do_not_time_it() -> None:
 
 
 def test_only_streams_and_calls_of_known_apis_are_taken() -> None:
-    page = call(request={"url": "https://x.test/"}, response={"content": {"mimeType": "text/html", "text": "<p>"}})
+    page = call(
+        request={"url": "https://x.test/"},
+        response={"content": {"mimeType": "text/html", "text": "<p>"}},
+    )
     stream = call(request={"url": "https://x.test/feed"})
-    document = call(response={"content": {"mimeType": "application/json", "text": "{}"}, "headers": []})
+    document = call(
+        response={"content": {"mimeType": "application/json", "text": "{}"}, "headers": []}
+    )
     batch = read(page, stream, document)
-    assert [exchange.target for exchange in batch.exchanges] == ["/feed", "/v1/responses?key=REDACTED"]
+    assert [exchange.target for exchange in batch.exchanges] == [
+        "/feed",
+        "/v1/responses?key=REDACTED",
+    ]
     with pytest.raises(RecorderError, match="no event stream or WebSocket in it"):
         Har(io.BytesIO(har(page)))
 
@@ -136,7 +180,11 @@ def test_only_streams_and_calls_of_known_apis_are_taken() -> None:
     [
         ({"_error": "net::ERR_ABORTED"}, "client_disconnect", "response"),
         ({"_error": "net::ERR_INCOMPLETE_CHUNKED_ENCODING"}, "upstream_reset", "response"),
-        ({"_error": "net::ERR_CONNECTION_REFUSED", "status": 0, "content": {}}, "upstream_unreachable", "end"),
+        (
+            {"_error": "net::ERR_CONNECTION_REFUSED", "status": 0, "content": {}},
+            "upstream_unreachable",
+            "end",
+        ),
     ],
 )
 def test_a_call_that_failed_has_failed(response: dict[str, Any], outcome: str, kinds: str) -> None:
@@ -146,7 +194,11 @@ def test_a_call_that_failed_has_failed(response: dict[str, Any], outcome: str, k
 
 
 def test_bytes_that_are_no_text_are_in_base64() -> None:
-    content = {"text": b64encode(b"data: \xff\n\n").decode(), "encoding": "base64", "mimeType": "text/event-stream"}
+    content = {
+        "text": b64encode(b"data: \xff\n\n").decode(),
+        "encoding": "base64",
+        "mimeType": "text/event-stream",
+    }
     assert body(read(call(response={"content": content})).events) == b"data: \xff\n\n"
 
 
@@ -156,7 +208,10 @@ def test_bytes_that_are_no_text_are_in_base64() -> None:
         ({"startedDateTime": "now"}, "now is not an instant"),
         ({"startedDateTime": "2026-09-21T14:13:20"}, "is not an instant"),
         ({"response": {}}, "missing required field `status`"),
-        ({"response": {"status": 200, "content": {"text": "x", "encoding": "base64"}}}, "the base64 of a body is none"),
+        (
+            {"response": {"status": 200, "content": {"text": "x", "encoding": "base64"}}},
+            "the base64 of a body is none",
+        ),
     ],
 )
 def test_what_is_no_har_is_refused_in_one_sentence(bad: dict[str, Any], reason: str) -> None:
@@ -171,7 +226,9 @@ def test_what_is_no_har_is_refused_in_one_sentence(bad: dict[str, Any], reason: 
 )
 def test_no_time_and_no_event_is_too_odd(time: float, at: float, data: str) -> None:
     messages = [{"time": at, "eventName": data, "eventId": data, "data": data}, {"data": data}]
-    batch = read(call(entry={"time": time, "_eventSourceMessages": messages}, response={"content": {}}))
+    batch = read(
+        call(entry={"time": time, "_eventSourceMessages": messages}, response={"content": {}})
+    )
     came = [event.t_ns for event in batch.events if event.kind in BODY_KINDS]
     assert came == sorted(came)
 
@@ -198,7 +255,8 @@ def test_what_is_exported_comes_back_with_its_times(blocks: list[bytes], outcome
     again = imported(Har(io.BytesIO(document)))
     assert body(again.events) == body(batch.events)
     before, after = (
-        [event for event in each.events if event.kind == "frame" and b"data" in event.raw] for each in (batch, again)
+        [event for event in each.events if event.kind == "frame" and b"data" in event.raw]
+        for each in (batch, again)
     )
     for was, came in zip(before, after, strict=True):
         assert abs(was.t_ns - came.t_ns) < 2_000
@@ -216,7 +274,9 @@ def test_an_export_names_the_upstream_and_not_the_recorder(host: str) -> None:
 
 def test_an_export_has_what_har_demands() -> None:
     batch = told(taped(b"event: a\nid: 1\ndata: 2\n\n", path="/v1/responses?beta=1"))
-    [entry] = json.loads(b"".join(har_of([recording_of(batch.exchanges[0], batch.events)])))["log"]["entries"]
+    [entry] = json.loads(b"".join(har_of([recording_of(batch.exchanges[0], batch.events)])))["log"][
+        "entries"
+    ]
     assert entry["request"]["url"] == "https://api.openai.com/v1/responses?beta=1"
     assert entry["request"]["queryString"] == [{"name": "beta", "value": "1"}]
     assert entry["request"]["postData"]["text"] == '{"model":"m"}'

@@ -20,7 +20,12 @@ from tests.support.websocket import MASK, Connection, Step, create, needs_transc
 from tests.unit.cassettes.test_cassettes import imported, recordings, told
 
 STARTED_S = 1_790_000_000  # 2026-09-21T14:13:20Z
-NAMES = ["codex-0.169-first", "codex-0.169-midclose", "codex-0.169-ctrl-c", "openai-python-3.54-responses"]
+NAMES = [
+    "codex-0.169-first",
+    "codex-0.169-midclose",
+    "codex-0.169-ctrl-c",
+    "openai-python-3.54-responses",
+]
 
 
 def recorded(*connections: list[Step]) -> list[Recording]:
@@ -47,7 +52,11 @@ def a_connection() -> Connection:
     connection = Connection().client(create("hi")).server(raw=encode_frame("ping", b"p"))
     connection.client(raw=encode_frame("pong", b"p", mask=MASK)).client({"type": "response.cancel"})
     connection.answer("resp_1", "Hel", "lo").server({"type": "codex.rate_limits"})
-    return connection.client(create("again", previous_response_id="resp_1")).answer("resp_2", "Yes").close(1000, "bye")
+    return (
+        connection.client(create("again", previous_response_id="resp_1"))
+        .answer("resp_2", "Yes")
+        .close(1000, "bye")
+    )
 
 
 def assert_alike(came: list[Recording], was: list[Recording]) -> None:
@@ -59,7 +68,10 @@ def assert_alike(came: list[Recording], was: list[Recording]) -> None:
         assert one.end is not None
         assert other.end is not None
         assert one.end.status == other.end.status
-        assert (one.exchange.api, one.exchange.provider) == (other.exchange.api, other.exchange.provider)
+        assert (one.exchange.api, one.exchange.provider) == (
+            other.exchange.api,
+            other.exchange.provider,
+        )
 
 
 def test_a_connection_comes_back_with_its_turns() -> None:
@@ -84,9 +96,17 @@ def test_entries_are_those_of_a_browser() -> None:
     document = json.loads(b"".join(har_lines(recorded(a_connection().steps))))
     [entry] = document["log"]["entries"]
     answer = entry["response"]
-    assert (entry["request"]["method"], answer["status"], answer["content"]["size"]) == ("GET", 101, 0)
+    assert (entry["request"]["method"], answer["status"], answer["content"]["size"]) == (
+        "GET",
+        101,
+        0,
+    )
     first, second, *_ = entry["_webSocketMessages"]
-    assert (first["type"], first["opcode"], json.loads(first["data"])["type"]) == ("send", 1, "response.create")
+    assert (first["type"], first["opcode"], json.loads(first["data"])["type"]) == (
+        "send",
+        1,
+        "response.create",
+    )
     assert (second["type"], json.loads(second["data"])) == ("send", {"type": "response.cancel"})
     times = [each["time"] for each in entry["_webSocketMessages"]]
     assert times == sorted(times)
@@ -94,20 +114,36 @@ def test_entries_are_those_of_a_browser() -> None:
 
 
 def test_binary_messages_stay_binary() -> None:
-    text, binary = encode_frame("text", b"plain", mask=MASK), encode_frame("binary", b"plain", mask=MASK)
-    made = Connection("/v1/other").client(raw=text).client(raw=binary).server(raw=encode_frame("binary", b"\xff"))
+    text, binary = (
+        encode_frame("text", b"plain", mask=MASK),
+        encode_frame("binary", b"plain", mask=MASK),
+    )
+    made = (
+        Connection("/v1/other")
+        .client(raw=text)
+        .client(raw=binary)
+        .server(raw=encode_frame("binary", b"\xff"))
+    )
     was = recorded(made.close().steps)
     [entry] = json.loads(b"".join(har_lines(was)))["log"]["entries"]
     written = [(each["type"], each["opcode"], each["data"]) for each in entry["_webSocketMessages"]]
     in_base64 = b64encode(b"plain").decode()
-    assert written == [("send", 1, "plain"), ("send", 2, in_base64), ("receive", 2, b64encode(b"\xff").decode())]
+    assert written == [
+        ("send", 1, "plain"),
+        ("send", 2, in_base64),
+        ("receive", 2, b64encode(b"\xff").decode()),
+    ]
     [came] = again(was)
     assert [message.raw for message in came.sent] == [b"plain", b"plain"]
     assert [byte & 15 for _, side, byte, _ in came.frames if side == "client"] == [1, 2]
 
 
 def test_a_turn_that_the_client_left_is_left_again() -> None:
-    connection = Connection().client(create("hi")).server({"type": "response.created", "response": {"id": "r"}})
+    connection = (
+        Connection()
+        .client(create("hi"))
+        .server({"type": "response.created", "response": {"id": "r"}})
+    )
     was = recorded(connection.end("client_disconnect").steps)
     assert [each.end.status for each in was if each.end][1:] == ["client_disconnect"]
     assert_alike(again(was), was)
@@ -129,9 +165,13 @@ def test_exchanges_stay_in_the_order_of_the_file() -> None:
 def test_losses_are_named() -> None:
     was = recorded(a_connection().steps)
     [lost] = losses(was)
-    assert lost.startswith("Exchange 1 loses 4 control frames and the shapes of 19 frames: HAR has only the messages")
+    assert lost.startswith(
+        "Exchange 1 loses 4 control frames and the shapes of 19 frames: HAR has only the messages"
+    )
     alone = [was[1]]
-    assert list(losses(alone)) == ["Exchange 2 is a turn without its WebSocket connection: it is written as a POST."]
+    assert list(losses(alone)) == [
+        "Exchange 2 is a turn without its WebSocket connection: it is written as a POST."
+    ]
     [entry] = json.loads(b"".join(har_lines(alone)))["log"]["entries"]
     assert (entry["request"]["method"], entry["response"]["status"]) == ("POST", 200)
 
@@ -141,7 +181,11 @@ def test_losses_are_named() -> None:
 
 def of_chrome(*messages: dict[str, Any], **given: Any) -> bytes:
     """A HAR as DevTools save it: without the headers that the network stack adds."""
-    request = {"method": "GET", "url": "wss://api.openai.com/v1/responses?key=s3cret", "headers": []}
+    request = {
+        "method": "GET",
+        "url": "wss://api.openai.com/v1/responses?key=s3cret",
+        "headers": [],
+    }
     entry = {
         "startedDateTime": "2026-09-21T14:13:20.000Z",
         "time": 3000,
@@ -159,9 +203,14 @@ def test_devtools_have_no_headers_of_the_upgrade() -> None:
     created = {"type": "response.created", "response": {"id": "resp_1"}}
     came = {"type": "receive", "time": STARTED_S + 1.25, "opcode": 1, "data": json.dumps(created)}
     connection, turn = recordings(imported(Har(io.BytesIO(of_chrome(sent, came)))))
-    assert (connection.exchange.target, turn.exchange.method) == ("/v1/responses?key=REDACTED", "WEBSOCKET")
+    assert (connection.exchange.target, turn.exchange.method) == (
+        "/v1/responses?key=REDACTED",
+        "WEBSOCKET",
+    )
     assert turn.exchange.started_ns == (STARTED_S * 10 + 5) * 10**8
-    assert [(piece.t_ns, json.loads(piece.raw)) for piece in turn.pieces] == [(750_000_000, created)]
+    assert [(piece.t_ns, json.loads(piece.raw)) for piece in turn.pieces] == [
+        (750_000_000, created)
+    ]
     assert turn.end is not None
     assert turn.end.status == "truncated"
 
@@ -193,7 +242,10 @@ def test_secrets_of_messages_do_not_come_along() -> None:
 @pytest.mark.parametrize(
     ("message", "reason"),
     [
-        ({"type": "send", "opcode": 2, "data": "!"}, "the data of a message over WebSocket cannot be read"),
+        (
+            {"type": "send", "opcode": 2, "data": "!"},
+            "the data of a message over WebSocket cannot be read",
+        ),
         ({"type": "shout", "data": "x"}, "Invalid enum value 'shout'"),
         ({"type": "send", "opcode": "1"}, "Expected `int`, got `str`"),
     ],

@@ -37,12 +37,18 @@ def body(each: Recording) -> Any:
 def test_each_call_becomes_an_exchange_in_the_form_that_was_logged() -> None:
     read_back = read(PATH.read_bytes())
     chat, responses = "/v1/chat/completions", "/v1/responses"
-    assert [each.request.target for each in read_back] == [*[chat] * 6, *[responses] * 2, *[chat] * 2]
+    assert [each.request.target for each in read_back] == [
+        *[chat] * 6,
+        *[responses] * 2,
+        *[chat] * 2,
+    ]
     claude = {3, 8, 9}
     providers = [each.exchange.provider for each in read_back]
     assert providers == ["anthropic" if at in claude else "openai" for at in range(10)]
     logged = [json.loads(line) for line in LINES]
-    for each, payload in zip(read_back, sorted(logged, key=lambda payload: payload["startTime"]), strict=True):
+    for each, payload in zip(
+        read_back, sorted(logged, key=lambda payload: payload["startTime"]), strict=True
+    ):
         assert each.exchange.started_ns // 1000 == round(payload["startTime"] * 1e6)
         assert abs(each.end_ns - (payload["endTime"] - payload["startTime"]) * 1e9) < 2_000
         if payload["status"] == "success" and each.request.target == chat:
@@ -51,7 +57,10 @@ def test_each_call_becomes_an_exchange_in_the_form_that_was_logged() -> None:
 
 def test_an_answer_that_was_not_logged_is_a_gap() -> None:
     logged, missing = one(response={"choices": []}), one()
-    assert [each.end is not None and each.end.lossless for each in (logged, missing)] == [True, False]
+    assert [each.end is not None and each.end.lossless for each in (logged, missing)] == [
+        True,
+        False,
+    ]
 
 
 def test_the_request_says_what_was_logged_and_asks_for_no_stream_that_is_not_there() -> None:
@@ -61,7 +70,9 @@ def test_the_request_says_what_was_logged_and_asks_for_no_stream_that_is_not_the
         "messages": json.loads(LINES[2])["messages"],
         "tools": json.loads(LINES[2])["model_parameters"]["tools"],
     }
-    answer = next(line for line in LINES if json.loads(line)["model_parameters"].get("instructions"))
+    answer = next(
+        line for line in LINES if json.loads(line)["model_parameters"].get("instructions")
+    )
     assert json.loads(read(answer)[0].request_body) == {
         "model": "gpt-5-mini",
         "input": [{"role": "user", "content": "Hi"}],
@@ -70,12 +81,22 @@ def test_the_request_says_what_was_logged_and_asks_for_no_stream_that_is_not_the
 
 
 def test_credentials_among_the_parameters_are_not_in_the_body() -> None:
-    given = {"temperature": 1, "api_key": "sk-1", "headers": {"a": "b"}, "extra_headers": {"authorization": "Bearer 1"}}
-    assert json.loads(one(model="m", model_parameters=given).request_body) == {"model": "m", "temperature": 1}
+    given = {
+        "temperature": 1,
+        "api_key": "sk-1",
+        "headers": {"a": "b"},
+        "extra_headers": {"authorization": "Bearer 1"},
+    }
+    assert json.loads(one(model="m", model_parameters=given).request_body) == {
+        "model": "m",
+        "temperature": 1,
+    }
 
 
 def test_a_failed_call_is_an_answer_with_its_status_or_none() -> None:
-    refused = next(each for each in read(PATH.read_bytes()) if each.response and each.response.status == 429)
+    refused = next(
+        each for each in read(PATH.read_bytes()) if each.response and each.response.status == 429
+    )
     assert body(refused)["error"]["message"].startswith("litellm.RateLimitError: ")
     unknown = one(status="failure", error_str="no route")
     assert unknown.response is None
@@ -106,7 +127,9 @@ def test_a_log_is_known_by_its_beginning_as_object_array_and_lines(opening: byte
 def test_calls_of_other_kinds_are_passed_over() -> None:
     other = json.dumps(LEAST | {"call_type": "aembedding"}).encode()
     assert len(read(other + b"\n" + LINES[0])) == 1
-    with pytest.raises(RecorderError, match="there is no call of chat completions, messages or responses in it"):
+    with pytest.raises(
+        RecorderError, match="there is no call of chat completions, messages or responses in it"
+    ):
         read(other)
 
 
@@ -116,8 +139,14 @@ def test_calls_of_other_kinds_are_passed_over() -> None:
         (b"{", "it is not a payload of LiteLLM: Input data was truncated"),
         (b'{\n  "call_type": "acompletion"\n}\n', "it is not a payload of LiteLLM: .*`startTime`"),
         (LINES[0] + b"\n\n{\n", "line 3 is not a payload of LiteLLM: Input data was truncated"),
-        (LINES[0] + b'\n{"call_type": "acompletion"}', "line 2 is not a payload of LiteLLM: .*`startTime`"),
-        (b"[" + LINES[0] + b", 7]", "payload 2 is not a payload of LiteLLM: Expected `object`, got `int`"),
+        (
+            LINES[0] + b'\n{"call_type": "acompletion"}',
+            "line 2 is not a payload of LiteLLM: .*`startTime`",
+        ),
+        (
+            b"[" + LINES[0] + b", 7]",
+            "payload 2 is not a payload of LiteLLM: Expected `object`, got `int`",
+        ),
         (b"[" + LINES[0], "it is not an array of payloads of LiteLLM: Input data was truncated"),
         (b'{"call_type":' + b"[" * 10**6, "it is not a payload of LiteLLM"),
     ],

@@ -53,7 +53,9 @@ PATHS = {
 STREAM = ("content-type", "text/event-stream")
 
 
-def taped(*reads: bytes, path: str = "/v1/responses", asked: bytes = b'{"model":"m"}', **given: Any) -> list[Entry]:
+def taped(
+    *reads: bytes, path: str = "/v1/responses", asked: bytes = b'{"model":"m"}', **given: Any
+) -> list[Entry]:
     """An exchange as a recorder journals it: a read every 10 ms and 3 ns."""
     session = make_session(1)
     headers: list[Header] = given.get("headers", [STREAM])
@@ -75,7 +77,10 @@ def taped(*reads: bytes, path: str = "/v1/responses", asked: bytes = b'{"model":
 
 def write(batch: Batch) -> bytes:
     """As `recorder export --format cassette` writes it."""
-    chapters = [(each, [e for e in batch.events if e.exchange_id == each.exchange_id]) for each in batch.exchanges]
+    chapters = [
+        (each, [e for e in batch.events if e.exchange_id == each.exchange_id])
+        for each in batch.exchanges
+    ]
     return b"".join(cassette_lines(batch.sessions[0], chapters))
 
 
@@ -87,11 +92,15 @@ def in_microseconds(batch: Batch) -> list[tuple[Any, ...]]:
     """The events without what hangs on ids, in the precision of a cassette."""
     order = [exchange.exchange_id for exchange in batch.exchanges]
     rows = []
-    for event in sorted(batch.events, key=lambda event: (order.index(event.exchange_id), event.pos)):
+    for event in sorted(
+        batch.events, key=lambda event: (order.index(event.exchange_id), event.pos)
+    ):
         t_ns, raw = event.t_ns // 1000 * 1000, event.raw
         if event.kind in ("reads", "frames"):
             raw = msgspec.json.encode([(at // 1000 * 1000, *rest) for at, *rest in json.loads(raw)])
-        rows.append(msgspec.structs.astuple(msgspec.structs.replace(event, t_ns=t_ns, raw=raw))[2:-1])
+        rows.append(
+            msgspec.structs.astuple(msgspec.structs.replace(event, t_ns=t_ns, raw=raw))[2:-1]
+        )
     return rows
 
 
@@ -106,33 +115,79 @@ def frames_of(*reads: bytes, **given: Any) -> list[str]:
 # -- nothing is lost
 
 FRAMES = [
-    *(b'data: {"a":1}\n\n', b'event: a\ndata: {"type":"b","sequence_number":7}\n\n', b": c\n\n", b"data: \xff\n\n"),
-    *(b'event: a\r\ndata: {"a": [1, 2.5]}\r\n\r\n', b'data:{"a":1}\n\n', b'data: {"a":1   }\n\n', b"data: [DONE]\n\n"),
-    *(b'data: {"a":1e5}\n\n', b'data: {"a":1,"a":2}\n\n', b'data: {"raw":"x"}\n\n', b'data: {"body":"x"}\n\n'),
-    *(b'data: "\\ud83d"\n\n', b'data: "\\u202e"\n\n', "data: \u202e\U0001f600\n\n".encode(), b"data: NaN\n\n"),
-    *(b"event: a\nevent: b\ndata: 1\n\n", b"data: 1\ndata: 2\n\n", b"id: 4\ndata: 1\n\n", b"event: \ndata: null\n\n"),
+    *(
+        b'data: {"a":1}\n\n',
+        b'event: a\ndata: {"type":"b","sequence_number":7}\n\n',
+        b": c\n\n",
+        b"data: \xff\n\n",
+    ),
+    *(
+        b'event: a\r\ndata: {"a": [1, 2.5]}\r\n\r\n',
+        b'data:{"a":1}\n\n',
+        b'data: {"a":1   }\n\n',
+        b"data: [DONE]\n\n",
+    ),
+    *(
+        b'data: {"a":1e5}\n\n',
+        b'data: {"a":1,"a":2}\n\n',
+        b'data: {"raw":"x"}\n\n',
+        b'data: {"body":"x"}\n\n',
+    ),
+    *(
+        b'data: "\\ud83d"\n\n',
+        b'data: "\\u202e"\n\n',
+        "data: \u202e\U0001f600\n\n".encode(),
+        b"data: NaN\n\n",
+    ),
+    *(
+        b"event: a\nevent: b\ndata: 1\n\n",
+        b"data: 1\ndata: 2\n\n",
+        b"id: 4\ndata: 1\n\n",
+        b"event: \ndata: null\n\n",
+    ),
     *(
         b"data: " + b"\xc3\xa9" * FRAME_LIMIT + b"\n\n",
         b"data: " + b"[" * 5000 + b"]" * 5000 + b"\n\n",
         b"\xef\xbb\xbf",
     ),
-    *(b'data: {"a":"\\u003c&"}\n\n', b"unended", b"x\r\r", b"\0\0\0\0", b"\x01" * 99 + b"\n\n", b"data: -0\n\n", b"\n"),
+    *(
+        b'data: {"a":"\\u003c&"}\n\n',
+        b"unended",
+        b"x\r\r",
+        b"\0\0\0\0",
+        b"\x01" * 99 + b"\n\n",
+        b"data: -0\n\n",
+        b"\n",
+    ),
 ]
 
 
 LINES = ("content-type", "application/x-ndjson")
 BINARY = ("content-type", "application/vnd.amazon.eventstream")
-FRAMES += [b'{"a": 1}\n', b'{"type": "b"}\r\n', aws_event("chunk", {"type": "b"}), aws_message({}, b"x")[:-1]]
+FRAMES += [
+    b'{"a": 1}\n',
+    b'{"type": "b"}\r\n',
+    aws_event("chunk", {"type": "b"}),
+    aws_message({}, b"x")[:-1],
+]
 
 
-@given(st.lists(st.sampled_from(FRAMES), max_size=8), st.sampled_from(list(PATHS.values())), st.data())
+@given(
+    st.lists(st.sampled_from(FRAMES), max_size=8), st.sampled_from(list(PATHS.values())), st.data()
+)
 def test_a_stream_comes_back_byte_for_byte_and_to_the_microsecond(
     blocks: list[bytes], path: str, data: st.DataObject
 ) -> None:
     wire = b"".join(blocks)
     cuts = sorted({0, len(wire), *data.draw(st.lists(st.integers(0, len(wire)), max_size=6))})
     types = data.draw(st.sampled_from([STREAM, LINES, BINARY, ("content-type", "text/plain")]))
-    batch = told(taped(*(wire[start:end] for start, end in itertools.pairwise(cuts)), path=path, headers=[types]))
+    batch = told(
+        taped(
+            *(wire[start:end] for start, end in itertools.pairwise(cuts)),
+            path=path,
+            headers=[types],
+        )
+    )
     again = restored(write(batch))
     assert body(again.events) == wire
     assert in_microseconds(again) == in_microseconds(batch)
@@ -146,7 +201,9 @@ def test_whatever_a_recorder_journals_comes_back(first: list[Entry], second: lis
     again = restored(write(batch))
     assert in_microseconds(again) == in_microseconds(batch)
     for before, after in zip(batch.exchanges, again.exchanges, strict=True):
-        row = msgspec.structs.replace(before, started_ns=before.started_ns // 1000 * 1000, recorder_id="cassette")
+        row = msgspec.structs.replace(
+            before, started_ns=before.started_ns // 1000 * 1000, recorder_id="cassette"
+        )
         assert msgspec.structs.astuple(after)[2:] == msgspec.structs.astuple(row)[2:]
     assert write(again).splitlines()[1:] == write(batch).splitlines()[1:]
 
@@ -158,8 +215,14 @@ def test_no_bytes_are_too_odd(wire: bytes, asked: bytes, step: int) -> None:
 
 
 json_values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(st.characters()),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False)
+    | st.text(st.characters()),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
+    ),
     max_leaves=8,
 )
 
@@ -168,7 +231,9 @@ json_values = st.recursive(
 def test_any_json_of_any_usual_encoder_stands_parsed_or_raw_and_comes_back(
     value: Any, ascii: bool, separators: tuple[str, str]
 ) -> None:
-    payload = json.dumps(value, ensure_ascii=ascii, separators=separators).encode("utf-8", "replace")
+    payload = json.dumps(value, ensure_ascii=ascii, separators=separators).encode(
+        "utf-8", "replace"
+    )
     batch = told(taped(b"data: %b\n\n" % payload, asked=payload))
     assert in_microseconds(restored(write(batch))) == in_microseconds(batch)
 
@@ -226,7 +291,12 @@ def test_the_first_version_stays_readable() -> None:
     batch = restored(VERSION_1)
     assert body(batch.events) == b'event:ping\r\ndata:{"type":"ping"  }\r\n\r\n\xff'
     assert [(event.kind, event.type, event.t_ns // 10**6) for event in batch.events] == [
-        *(("request", None, 0), ("request", "body", 0), ("response", None, 250), ("frame", "ping", 750)),
+        *(
+            ("request", None, 0),
+            ("request", "body", 0),
+            ("response", None, 250),
+            ("frame", "ping", 750),
+        ),
         *(("tail", None, 1750), ("end", None, 1750)),
     ]
     assert batch.events[1].raw == b'{"stream": true}'
@@ -249,7 +319,9 @@ def test_the_framings_of_the_usual_servers_are_known(frame: bytes, written: str)
     assert [line.partition(",1,")[2] for line in frames_of(frame * 3)] == [written] * 3
 
 
-@table("payload", [b'{"a":1e5}', b'{"a":1,"a":2}', b'{"raw":"x"}', b'{"tail":1}', b"-0", b'{ "a":1}'])
+@table(
+    "payload", [b'{"a":1e5}', b'{"a":1,"a":2}', b'{"raw":"x"}', b'{"tail":1}', b"-0", b'{ "a":1}']
+)
 def test_a_payload_that_no_framing_gives_back_is_raw(payload: bytes) -> None:
     [line] = frames_of(b"data: %b\n\n" % payload)
     assert json.loads(line)[2:] == [None, {"raw": f"data: {payload.decode()}\n\n"}]
@@ -257,7 +329,9 @@ def test_a_payload_that_no_framing_gives_back_is_raw(payload: bytes) -> None:
 
 @table("depth", [150, 190, 200, 900, 990, 5000])
 def test_nesting_that_some_reader_would_refuse_is_raw(depth: int) -> None:
-    batch = told(taped(b"data: " + b"[" * depth + b"]" * depth + b"\n\n", asked=b"[" * depth + b"]" * depth))
+    batch = told(
+        taped(b"data: " + b"[" * depth + b"]" * depth + b"\n\n", asked=b"[" * depth + b"]" * depth)
+    )
     written = write(batch)
     assert (b'{"raw":"data: [' in written) == (depth > 192)
     assert in_microseconds(restored(written)) == in_microseconds(batch)
@@ -290,7 +364,9 @@ def test_a_changed_frame_makes_no_other_line_a_lie() -> None:
     edited = write(told(taped(b'data: {"a":"old"}\n\n'))).replace(b'"old"', b'"quite another text"')
     batch = restored(edited)
     end = json.loads(batch.events[-1].raw)
-    assert end["body_bytes"] == len(body(batch.events)) == len(b'data: {"a":"quite another text"}\n\n')
+    assert (
+        end["body_bytes"] == len(body(batch.events)) == len(b'data: {"a":"quite another text"}\n\n')
+    )
     assert findings(io.BytesIO(edited)) == []
 
 
@@ -323,18 +399,24 @@ def test_a_cassette_is_read_without_a_database(tmp_path: Path) -> None:
     path.write_bytes(write(batch))
     [read] = read_cassette(path)
     live = recording_of(batch.exchanges[0], batch.events)
-    pieces = [(piece.raw, piece.sequence_number, piece.t_ns // 1000 * 1000) for piece in live.pieces]
+    pieces = [
+        (piece.raw, piece.sequence_number, piece.t_ns // 1000 * 1000) for piece in live.pieces
+    ]
     assert [(piece.raw, piece.sequence_number, piece.t_ns) for piece in read.pieces] == pieces
     assert (read.request, read.request_body) == (live.request, live.request_body)
     assert (read.response, read.end) == (live.response, live.end)
 
 
-def test_reading_says_which_file_and_line_and_what_no_test_should_hold_in_memory(tmp_path: Path) -> None:
+def test_reading_says_which_file_and_line_and_what_no_test_should_hold_in_memory(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "a.sse.jsonl"
     with pytest.raises(NotFoundError, match="no file"):
         read_cassette(path)
     path.write_bytes(VERSION_1.replace(b'"ping",{', b'"ping",{{'))
-    with pytest.raises(RecorderError, match=f"^The cassette {re.escape(str(path))} cannot be read: line 4 is none"):
+    with pytest.raises(
+        RecorderError, match=f"^The cassette {re.escape(str(path))} cannot be read: line 4 is none"
+    ):
         read_cassette(path)
     with path.open("wb") as file:
         file.truncate(CASSETTE_LIMIT + 1)
@@ -353,7 +435,12 @@ def changed(at: int, old: str, new: str) -> bytes:
 
 
 FAULTS: Sequence[tuple[int, str, str, str]] = [
-    (1, '"recorder_cassette":1', '"recorder_cassette":3', "version 3 of the format is not known here"),
+    (
+        1,
+        '"recorder_cassette":1',
+        '"recorder_cassette":3',
+        "version 3 of the format is not known here",
+    ),
     (1, '"recorder_cassette":1', '"x":1', "does not begin with"),
     (1, "2026-09-21T14:13:20.000001Z", "yesterday", "yesterday is not an instant"),
     (1, "2026-09-21T14:13:20.000001Z", "9999-09-21T14:13:20Z", "too far from now"),
@@ -411,7 +498,9 @@ def test_what_is_wrong_is_said_with_its_line(line: int, old: str, new: str, reas
 
 def test_exchanges_stand_one_after_another() -> None:
     header, *exchange = VERSION_1.splitlines(keepends=True)
-    second = [line.replace(b'"exchange":1', b'"exchange":3').replace(b",1,", b",3,") for line in exchange]
+    second = [
+        line.replace(b'"exchange":1', b'"exchange":3').replace(b",1,", b",3,") for line in exchange
+    ]
     assert len(restored(b"".join([header, *exchange, *second])).exchanges) == 2
     with pytest.raises(RecorderError, match=r"line 7 .* exchange 1 begins after exchange 1"):
         SseJsonl(io.BytesIO(b"".join([header, *exchange, *exchange])))
@@ -454,9 +543,15 @@ def test_a_cassette_is_known_by_its_first_line() -> None:
 
 def test_payloads_are_lines_of_json() -> None:
     long = b'data: {"x":"' + b"y" * FRAME_LIMIT + b'"}\n\n'
-    wire = b'event: a\ndata: {"type":\ndata: "a"}\n\n: c\n\n' + 2 * long + b"data: hello\n\ndata: [DONE]\n\ndata: {"
+    wire = (
+        b'event: a\ndata: {"type":\ndata: "a"}\n\n: c\n\n'
+        + 2 * long
+        + b"data: hello\n\ndata: [DONE]\n\ndata: {"
+    )
     batch = told(taped(wire))
-    assert [line[:13] for line in payload_lines(recording_of(batch.exchanges[0], batch.events))] == [
+    assert [
+        line[:13] for line in payload_lines(recording_of(batch.exchanges[0], batch.events))
+    ] == [
         *(b'{"type": "a"}', b'{"x":"yyyyyyy', b'{"x":"yyyyyyy', b"[DONE]\n"),
     ]
 

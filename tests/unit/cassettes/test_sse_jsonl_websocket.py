@@ -37,12 +37,18 @@ def connections(batch: Batch) -> dict[str, str]:
         for event in batch.events
         if event.kind == "request" and event.pos == 0
     }
-    return {id: head.websocket.connection for id, head in heads.items() if isinstance(head.websocket, WebSocketTurn)}
+    return {
+        id: head.websocket.connection
+        for id, head in heads.items()
+        if isinstance(head.websocket, WebSocketTurn)
+    }
 
 
 def without_ids(batch: Batch) -> list[object]:
     names = {exchange.exchange_id: str(number) for number, exchange in enumerate(batch.exchanges)}
-    written = msgspec.json.encode([[row[0], row[1], row[2], *map(repr, row[3:])] for row in in_microseconds(batch)])
+    written = msgspec.json.encode(
+        [[row[0], row[1], row[2], *map(repr, row[3:])] for row in in_microseconds(batch)]
+    )
     for id, number in names.items():
         written = written.replace(id.encode(), number.encode())
     return list(json.loads(written))
@@ -59,7 +65,10 @@ def test_a_turn_is_read_line_by_line() -> None:
     assert all(json.loads(line)[1:3] == [2, None] and len(json.loads(line)) == 4 for line in frames)
     assert any('"sent":{"type":"response.cancel"}' in line for line in lines)
     assert any('"control":{"by":"server","opcode":"ping","payload":"70"}' in line for line in lines)
-    assert any('"control":{"by":"client","opcode":"close"' in line and '"code":1000' in line for line in lines)
+    assert any(
+        '"control":{"by":"client","opcode":"close"' in line and '"code":1000' in line
+        for line in lines
+    )
 
 
 def test_what_was_imported_has_the_same_rows() -> None:
@@ -74,7 +83,11 @@ def test_what_was_imported_has_the_same_rows() -> None:
 def test_a_turn_whose_connection_is_not_there_names_it_by_id() -> None:
     batch = recorded(a_turn().steps)
     [turn] = [each for each in batch.exchanges if each.method == "WEBSOCKET"]
-    alone = Batch(batch.sessions, [turn], [each for each in batch.events if each.exchange_id == turn.exchange_id])
+    alone = Batch(
+        batch.sessions,
+        [turn],
+        [each for each in batch.events if each.exchange_id == turn.exchange_id],
+    )
     assert list(connections(restored(write(alone))).values()) == [batch.exchanges[0].exchange_id]
 
 
@@ -84,7 +97,9 @@ def test_formatting_keeps_what_there_is() -> None:
 
 
 @needs_transcripts
-@pytest.mark.parametrize("name", ["codex-0.169", "codex-0.169-midclose", "openai-python-3.54-responses"])
+@pytest.mark.parametrize(
+    "name", ["codex-0.169", "codex-0.169-midclose", "openai-python-3.54-responses"]
+)
 def test_the_connections_of_real_clients_come_back(name: str) -> None:
     batch = recorded(transcript(name))
     again = restored(write(batch))

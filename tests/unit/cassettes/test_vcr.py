@@ -1,4 +1,6 @@
-"""`recorder.cassettes.vcr.reader*`: cassettes of VCR, as exchanges, and exchanges as cassettes of VCR."""
+"""`recorder.cassettes.vcr.reader*`: cassettes of VCR, as exchanges, and exchanges as cassettes of
+VCR.
+"""
 
 from __future__ import annotations
 
@@ -19,14 +21,30 @@ from recorder.cassettes import Entry
 from recorder.cassettes.content import formats
 from recorder.cassettes.vcr.reader import Vcr
 from recorder.cassettes.vcr.writer import CLOSING, OPENING, inexpressible, interaction
-from recorder.cassettes.vcr.yaml_values import DEPTH_LIMIT, VALUES_LIMIT, YAML_LIMIT, as_bytes, as_text, read_yaml
+from recorder.cassettes.vcr.yaml_values import (
+    DEPTH_LIMIT,
+    VALUES_LIMIT,
+    YAML_LIMIT,
+    as_bytes,
+    as_text,
+    read_yaml,
+)
 from recorder.errors import RecorderError
 from recorder.ingest.pending import Batch
 from recorder.model.events import BODY_KINDS, Header, Recording
 from recorder.wire.redaction.headers import redact_headers as redacted
 from tests.support.rows import START_NS
 from tests.support.tables import table
-from tests.unit.cassettes.test_cassettes import ANTHROPIC, CHAT, GEMINI, RESPONSES, body, imported, recordings, told
+from tests.unit.cassettes.test_cassettes import (
+    ANTHROPIC,
+    CHAT,
+    GEMINI,
+    RESPONSES,
+    body,
+    imported,
+    recordings,
+    told,
+)
 from tests.unit.cassettes.test_sse_jsonl import STREAM, taped
 
 # As vcrpy 9.4.2 wrote it of httpx 0.28.1.
@@ -98,15 +116,43 @@ TARGETS = {
     "/v1/messages": ANTHROPIC,
     "/v1beta/models/gemini-2.5-pro:streamGenerateContent?alt=sse": GEMINI,
 }
-PIECES = [b"data: ", b"\n", b"\r\n", b"\r", b" ", b"\t", b"x", b"'", b'"', b"\\", b"\xff", b"#", b"- a", b"...", b"%"]
+PIECES = [
+    b"data: ",
+    b"\n",
+    b"\r\n",
+    b"\r",
+    b" ",
+    b"\t",
+    b"x",
+    b"'",
+    b'"',
+    b"\\",
+    b"\xff",
+    b"#",
+    b"- a",
+    b"...",
+    b"%",
+]
 UNSEEN = [char.encode() for char in "\0\x1b\x7f\x85\u2028\u202e\ufeff\uffff\u00a0ü😀"]
 
 
 def call(**given: Any) -> dict[str, Any]:
     """An interaction, as values."""
-    request = {"method": "POST", "uri": "https://api.openai.com/v1/responses", "headers": {}, "body": ""}
-    response = {"status": {"code": 200, "message": "OK"}, "headers": {}, "body": {"string": "data: 1\n\n"}}
-    return {"request": request | given.get("request", {}), "response": response | given.get("response", {})}
+    request = {
+        "method": "POST",
+        "uri": "https://api.openai.com/v1/responses",
+        "headers": {},
+        "body": "",
+    }
+    response = {
+        "status": {"code": 200, "message": "OK"},
+        "headers": {},
+        "body": {"string": "data: 1\n\n"},
+    }
+    return {
+        "request": request | given.get("request", {}),
+        "response": response | given.get("response", {}),
+    }
 
 
 def document(*calls: Any, **given: Any) -> bytes:
@@ -149,7 +195,9 @@ def test_no_secret_comes_along() -> None:
     assert not any(b"s3cret" in event.raw for event in batch.events)
     assert ("host", "api.example") in recordings(batch)[1].request.headers
     [first, _] = recordings(batch)
-    assert [said for name, said in first.headers if name == "set-cookie"] == ["REDACTED (3 bytes)"] * 2
+    assert [said for name, said in first.headers if name == "set-cookie"] == [
+        "REDACTED (3 bytes)"
+    ] * 2
 
 
 def test_times_are_made_up_and_exchanges_follow_one_another() -> None:
@@ -167,7 +215,10 @@ def test_a_cassette_in_json_is_read_too() -> None:
 def test_a_cassette_of_betamax_is_read() -> None:
     asked = {"body": {"encoding": "utf-8", "string": "{}"}, "headers": {"Accept": ["*/*"]}}
     answered = {"body": {"encoding": "utf-8", "string": "data: 1\n\n"}, "url": "http://127.0.0.1/"}
-    value = {"http_interactions": [call(request=asked, response=answered)], "recorded_with": "betamax/0.9.0"}
+    value = {
+        "http_interactions": [call(request=asked, response=answered)],
+        "recorded_with": "betamax/0.9.0",
+    }
     assert bodies(read(json.dumps(value).encode())) == [b"data: 1\n\n"]
 
 
@@ -206,10 +257,14 @@ recorded_with: VCR 6.1.0
     assert b"".join(piece.raw for piece in each.pieces) == b'{"a":1}'
 
 
-@pytest.mark.parametrize("saved", [gzip.compress(b"data: \xff\n\n", mtime=0), b"data: \xff\n\n", b"data: 1\n\n"])
+@pytest.mark.parametrize(
+    "saved", [gzip.compress(b"data: \xff\n\n", mtime=0), b"data: \xff\n\n", b"data: 1\n\n"]
+)
 def test_a_body_is_decoded_whether_or_not_its_headers_are_still_true(saved: bytes) -> None:
     headers = {"Content-Encoding": ["gzip"], "content-type": ["text/event-stream"]}
-    [each] = recordings(read(document(call(response={"headers": headers, "body": {"string": saved}}))))
+    [each] = recordings(
+        read(document(call(response={"headers": headers, "body": {"string": saved}})))
+    )
     assert b"".join(piece.raw for piece in each.pieces) in (b"data: \xff\n\n", b"data: 1\n\n")
     assert each.end is not None
     assert (each.end.undecoded, each.end.coding) == (None, None)
@@ -218,7 +273,9 @@ def test_a_body_is_decoded_whether_or_not_its_headers_are_still_true(saved: byte
 def test_a_body_that_was_cut_in_its_coding_is_told_as_one_that_was_received() -> None:
     cut = gzip.compress(b"data: 1\n\n" * 1000)[:-8]
     headers = {"content-encoding": ["gzip"], "content-type": ["text/event-stream"]}
-    [each] = recordings(read(document(call(response={"headers": headers, "body": {"string": cut}}))))
+    [each] = recordings(
+        read(document(call(response={"headers": headers, "body": {"string": cut}})))
+    )
     assert each.end is not None
     assert each.end.undecoded
 
@@ -245,14 +302,18 @@ def test_a_file_that_was_sent_is_a_body() -> None:
         ({"body": None, "status": {"code": 204, "message": ""}}, True),
     ],
 )
-def test_a_body_that_the_file_does_not_have_is_a_gap(response: dict[str, Any], is_whole: bool) -> None:
+def test_a_body_that_the_file_does_not_have_is_a_gap(
+    response: dict[str, Any], is_whole: bool
+) -> None:
     [each] = recordings(read(document(call(response=response))))
     assert each.end is not None
     assert each.end.lossless == is_whole
 
 
 def test_a_header_may_be_alone_and_a_status_a_text() -> None:
-    data = document(call(response={"headers": {"retry-after": "7"}, "status": {"code": "429", "message": None}}))
+    data = document(
+        call(response={"headers": {"retry-after": "7"}, "status": {"code": "429", "message": None}})
+    )
     [each] = recordings(read(data))
     assert each.response is not None
     assert (each.response.status, each.headers) == (429, [("retry-after", "7")])
@@ -284,13 +345,19 @@ def test_what_is_no_cassette_is_not_taken_for_one() -> None:
 @table(
     ("data", "reason"),
     [
-        (b"interactions:\n- a: [\n", "it is not YAML that can be read: line 3: did not find expected node content"),
+        (
+            b"interactions:\n- a: [\n",
+            "it is not YAML that can be read: line 3: did not find expected node content",
+        ),
         (b"interactions:\n- a: \x01\n", "line 2: control characters are not allowed"),
         (b"interactions:\n- a: !!binary '#'\n", "line 2: the base64 is none"),
         (b"interactions: []\n---\na: b\n", "line 2: a second document begins"),
         (b"interactions:\n- [a]: b\n", "line 2: a key must be a text"),
         (b"interactions: !!python/object/apply:os.system [ls]", "line 1: the tag .* is not read"),
-        (b"interactions: &a [*a]", "line 1: an alias stands for nothing that is complete before it"),
+        (
+            b"interactions: &a [*a]",
+            "line 1: an alias stands for nothing that is complete before it",
+        ),
         (b"# nothing\n", "there is nothing in it"),
         (b"a: b\n", "there are no `interactions` in it"),
         (b"just a text", "it is not a VCR cassette: Expected `object`, got `str`"),
@@ -298,11 +365,20 @@ def test_what_is_no_cassette_is_not_taken_for_one() -> None:
         (b"interactions: []\n", "there is no interaction in it"),
         (b"interactions: []\nversion: 2\n", "version 2 of VCR cassettes is not known"),
         (b'{"interactions": [}', "it is not a VCR cassette: JSON is malformed"),
-        (document(call(), call(request={"method": None})), "interaction 2 is none of a VCR cassette: Expected `str`"),
+        (
+            document(call(), call(request={"method": None})),
+            "interaction 2 is none of a VCR cassette: Expected `str`",
+        ),
         (document(call(response={"status": {"code": 9}})), "interaction 1 .*>= 100"),
-        (document(call(request={"method": b"\xff"})), "interaction 1 .*its method, uri or message is not text"),
+        (
+            document(call(request={"method": b"\xff"})),
+            "interaction 1 .*its method, uri or message is not text",
+        ),
         (document(call(request={"uri": "http://["})), "interaction 1 .*Invalid IPv6 URL"),
-        (document(call(), {"recorded_at": "now"} | call()), "interaction 2 .*now is not an instant"),
+        (
+            document(call(), {"recorded_at": "now"} | call()),
+            "interaction 2 .*now is not an instant",
+        ),
         (document(call(response={"body": {"base64_string": "#"}})), "the base64 of a body is none"),
         (document(7), "interaction 1 .*Expected `object`"),
     ],
@@ -313,7 +389,11 @@ def test_what_is_no_cassette_is_refused_in_one_sentence(data: bytes, reason: str
 
 
 @given(
-    st.one_of(st.text(), st.binary().map(as_text), st.lists(st.sampled_from(WRITTEN.decode().split())).map(" ".join))
+    st.one_of(
+        st.text(),
+        st.binary().map(as_text),
+        st.lists(st.sampled_from(WRITTEN.decode().split())).map(" ".join),
+    )
 )
 def test_no_text_raises_anything_but_a_refusal(text: str) -> None:
     for opening in (b"", b"interactions:\n- request: ", b'{"interactions": ['):
@@ -322,7 +402,10 @@ def test_no_text_raises_anything_but_a_refusal(text: str) -> None:
 
 
 def test_a_short_file_cannot_say_a_long_one() -> None:
-    laughs = ["a0: &a0 [x, x]", *(f"a{at}: &a{at} [{', '.join([f'*a{at - 1}'] * 9)}]" for at in range(1, 30))]
+    laughs = [
+        "a0: &a0 [x, x]",
+        *(f"a{at}: &a{at} [{', '.join([f'*a{at - 1}'] * 9)}]" for at in range(1, 30)),
+    ]
     with pytest.raises(ValueError, match=f"over {VALUES_LIMIT:,} values"):
         read_yaml("\n".join(laughs).encode())
     long = b"- &a " + b"x" * 2**20 + b"\n" + b"- *a\n" * (YAML_LIMIT >> 20)
@@ -347,7 +430,9 @@ def test_nothing_is_too_deep_too_many_or_too_large_to_be_refused() -> None:
 def test_bodies_that_inflate_beyond_reason_are_left_as_they_are() -> None:
     bomb = gzip.compress(bytes(300 * 2**20), 1)
     headers = {"content-encoding": ["gzip"], "content-type": ["text/event-stream"]}
-    [each] = recordings(read(document(call(response={"headers": headers, "body": {"string": bomb}}))))
+    [each] = recordings(
+        read(document(call(response={"headers": headers, "body": {"string": bomb}})))
+    )
     assert each.end is not None
     assert each.end.undecoded
 
@@ -372,7 +457,9 @@ def test_null_is_null_only_where_it_is_plain() -> None:
 # -- and out
 
 
-@given(st.lists(st.sampled_from(PIECES + UNSEEN), max_size=12).map(b"".join), st.binary(max_size=20))
+@given(
+    st.lists(st.sampled_from(PIECES + UNSEEN), max_size=12).map(b"".join), st.binary(max_size=20)
+)
 def test_bodies_come_back_byte_for_byte(answer: bytes, asked: bytes) -> None:
     for data, other in ((answer, asked), (asked, answer)):
         before = tape(data, asked=other)
@@ -394,12 +481,20 @@ def test_a_plain_yaml_reader_reads_the_same(answer: bytes) -> None:
 names = st.text(st.characters(codec="latin-1", exclude_characters=":"), min_size=1, max_size=30)
 
 
-@given(st.dictionaries(names | names.map(lambda name: name * 60), st.text(st.characters(codec="latin-1")), max_size=4))
+@given(
+    st.dictionaries(
+        names | names.map(lambda name: name * 60),
+        st.text(st.characters(codec="latin-1")),
+        max_size=4,
+    )
+)
 def test_headers_come_back(given: dict[str, str]) -> None:
     kept = [(f"x-{name}", said) for name, said in given.items()]
     before = recordings(tape(b"data: 1\n\n", headers=[STREAM, *kept]))
     [after] = recordings(read(written(before)))
-    as_sent = [(name.encode("latin-1"), said.encode("latin-1")) for name, said in merged(before[0].headers)]
+    as_sent = [
+        (name.encode("latin-1"), said.encode("latin-1")) for name, said in merged(before[0].headers)
+    ]
     assert after.headers == redacted(as_sent)
 
 
@@ -408,7 +503,12 @@ def merged(headers: list[Header]) -> list[Header]:
     first: dict[str, str] = {}
     for name, _ in headers:
         first.setdefault(name.lower(), name)
-    return [(name, said) for lower, name in first.items() for other, said in headers if other.lower() == lower]
+    return [
+        (name, said)
+        for lower, name in first.items()
+        for other, said in headers
+        if other.lower() == lower
+    ]
 
 
 @pytest.mark.parametrize("target", TARGETS)
@@ -419,7 +519,9 @@ def test_an_exchange_of_every_api_comes_back(target: str) -> None:
     for batch in (before, after):
         [each] = batch.exchanges
         assert (each.api, each.target) == (before.exchanges[0].api, target)
-    frames = [[event.raw for event in batch.events if event.kind == "frame"] for batch in (before, after)]
+    frames = [
+        [event.raw for event in batch.events if event.kind == "frame"] for batch in (before, after)
+    ]
     assert len(frames[0]) == 3
     assert frames[0] == frames[1]
 

@@ -23,7 +23,9 @@ def demo(format: str) -> list[Recording]:
 
 
 @pytest.mark.parametrize("format", ["anthropic", "gemini", "openai_chat", "openai_responses"])
-def test_a_step_is_named_with_what_was_said_last_and_with_the_call_that_answered(format: str) -> None:
+def test_a_step_is_named_with_what_was_said_last_and_with_the_call_that_answered(
+    format: str,
+) -> None:
     steps = {question_of(each): answer_of(each) for each in demo(format)}
     assert steps[WEATHER].startswith("get_weather({")
     results = [question for question in steps if "18 °C, clear" in question]

@@ -1,4 +1,6 @@
-"""What Codex would ask, by its arguments, environment and files, as measured with Codex CLI 0.169.0."""
+"""What Codex would ask, by its arguments, environment and files, as measured with Codex CLI
+0.169.0.
+"""
 
 from __future__ import annotations
 
@@ -53,10 +55,17 @@ def asked(words: str, files: Files, **variables: str) -> Provider | None:
         ("exec hi", login("apikey"), {}, PUBLIC, "api"),
         ("exec hi", login(OPENAI_API_KEY="k"), {}, PUBLIC, "api"),
         ("exec hi", login("chatgpt"), {}, CHATGPT, "chatgpt"),
-        ("exec hi", login(tokens={"access_token": "t"}, OPENAI_API_KEY=None), {}, CHATGPT, "chatgpt"),
+        (
+            "exec hi",
+            login(tokens={"access_token": "t"}, OPENAI_API_KEY=None),
+            {},
+            CHATGPT,
+            "chatgpt",
+        ),
         ("exec hi", login("chatgpt"), {"OPENAI_API_KEY": "k"}, CHATGPT, "chatgpt"),
         ("exec hi", login("chatgpt"), {"CODEX_API_KEY": "k"}, PUBLIC, "api"),
-        ("resume", login("chatgpt"), {"CODEX_API_KEY": "k"}, CHATGPT, "chatgpt"),  # exec alone reads that key
+        # exec alone reads that key
+        ("resume", login("chatgpt"), {"CODEX_API_KEY": "k"}, CHATGPT, "chatgpt"),
         ("-m login exec hi", login("chatgpt"), {"CODEX_API_KEY": "k"}, PUBLIC, "api"),
         ("exec hi", {}, {"CODEX_ACCESS_TOKEN": "t"}, UNKNOWN, "unknown"),
         ("exec hi", login("agentIdentity"), {}, UNKNOWN, "unknown"),
@@ -94,17 +103,35 @@ WITH_LOGIN = "[model_providers.mine]\nrequires_openai_auth = true"
         ("", {"/etc/codex/config.toml": 'model_provider = "mine"\n' + MINE}, GATEWAY),
         ("-p fast", {CONFIG: MINE, "fast.config.toml": 'model_provider = "mine"'}, GATEWAY),
         ("--profile=no", {CONFIG: MINE}, ("openai", PUBLIC, "openai")),
-        ("--ignore-user-config", {CONFIG: 'model_provider = "mine"\n' + MINE}, ("openai", PUBLIC, "openai")),
+        (
+            "--ignore-user-config",
+            {CONFIG: 'model_provider = "mine"\n' + MINE},
+            ("openai", PUBLIC, "openai"),
+        ),
         (f"{ELSEWHERE} -c model_provider=mine", {CONFIG: MINE}, ("mine", "http://other", "own")),
         ("", {CONFIG: 'openai_base_url = "http://h/v1"'}, ("openai", "http://h/v1", "openai")),
-        ("-c model_provider=mine", {CONFIG: WITH_LOGIN, **login("chatgpt")}, ("mine", CHATGPT, "own")),
+        (
+            "-c model_provider=mine",
+            {CONFIG: WITH_LOGIN, **login("chatgpt")},
+            ("mine", CHATGPT, "own"),
+        ),
         ("--oss --local-provider ollama", {}, ("ollama", LOCAL, "local")),
-        ("--oss", {CONFIG: 'oss_provider = "lmstudio"'}, ("lmstudio", "http://localhost:1234/v1", "local")),
+        (
+            "--oss",
+            {CONFIG: 'oss_provider = "lmstudio"'},
+            ("lmstudio", "http://localhost:1234/v1", "local"),
+        ),
         ("-c model_provider=ollama", {}, ("ollama", LOCAL, "local")),
-        ("", {"project/.codex/config.toml": 'model_provider = "mine"'}, ("openai", PUBLIC, "openai")),
+        (
+            "",
+            {"project/.codex/config.toml": 'model_provider = "mine"'},
+            ("openai", PUBLIC, "openai"),
+        ),
     ],
 )
-def test_the_provider_is_the_one_that_codex_takes(words: str, files: Files, expected: tuple[str, str, str]) -> None:
+def test_the_provider_is_the_one_that_codex_takes(
+    words: str, files: Files, expected: tuple[str, str, str]
+) -> None:
     found = asked(words, files)
     assert found is not None
     assert (found.id, found.base, found.kind) == expected
@@ -116,14 +143,42 @@ def test_the_provider_is_the_one_that_codex_takes(words: str, files: Files, expe
         ("", {CONFIG: "model_provider = ["}, "cannot be read"),
         ("-c model_provider=nosuch", {CONFIG: MINE}, "'nosuch' is not in its settings"),
         ("-c model_provider=3", {CONFIG: MINE}, "3 is not in its settings"),
-        ("", {CONFIG: 'model_provider = "a.b"\n[model_providers."a.b"]\nbase_url = "http://x"'}, "that -c cannot take"),
-        ("", {CONFIG: 'model_provider = "mine"\n[model_providers.mine]\nname = "m"'}, "has no base_url"),
+        (
+            "",
+            {CONFIG: 'model_provider = "a.b"\n[model_providers."a.b"]\nbase_url = "http://x"'},
+            "that -c cannot take",
+        ),
+        (
+            "",
+            {CONFIG: 'model_provider = "mine"\n[model_providers.mine]\nname = "m"'},
+            "has no base_url",
+        ),
         ("", {CONFIG: 'model_provider = "amazon-bedrock"'}, "signs its requests"),
-        ("", {CONFIG: 'model_provider = "mine"\n[model_providers.mine]\naws = {}'}, "signs its requests"),
-        ("", {"/etc/codex/managed_config.toml": 'model_provider = "x"'}, "sets the provider of Codex"),
-        ("", {"cloud-config-bundle-cache.json": '{"toml": "openai_base_url = 1"}'}, "sets the provider of Codex"),
-        ("", {CONFIG: 'profile = "x"\n[profiles.x]\nmodel_provider = "mine"\n' + MINE}, "move it to x.config.toml"),
-        ("-p x", {CONFIG: '[profiles.x]\nmodel_provider = "mine"\n' + MINE}, "move it to x.config.toml"),
+        (
+            "",
+            {CONFIG: 'model_provider = "mine"\n[model_providers.mine]\naws = {}'},
+            "signs its requests",
+        ),
+        (
+            "",
+            {"/etc/codex/managed_config.toml": 'model_provider = "x"'},
+            "sets the provider of Codex",
+        ),
+        (
+            "",
+            {"cloud-config-bundle-cache.json": '{"toml": "openai_base_url = 1"}'},
+            "sets the provider of Codex",
+        ),
+        (
+            "",
+            {CONFIG: 'profile = "x"\n[profiles.x]\nmodel_provider = "mine"\n' + MINE},
+            "move it to x.config.toml",
+        ),
+        (
+            "-p x",
+            {CONFIG: '[profiles.x]\nmodel_provider = "mine"\n' + MINE},
+            "move it to x.config.toml",
+        ),
         ("--oss", {}, "add --local-provider"),
         ("--remote ws://h:1", {}, "another process"),
     ],
@@ -133,14 +188,21 @@ def test_what_cannot_be_known_is_refused(words: str, files: Files, said: str) ->
         asked(words, files)
 
 
-@pytest.mark.parametrize("words", ["login", "-c a=1 logout", "--version", "mcp add x -- codex", "-m a features"])
+@pytest.mark.parametrize(
+    "words", ["login", "-c a=1 logout", "--version", "mcp add x -- codex", "-m a features"]
+)
 def test_what_asks_no_model_is_left_alone(words: str) -> None:
     broken = {CONFIG: "["}
     assert asked(words, broken) is None
-    assert pointed(words.split(), ENVIRONMENT, Doors("http://r", {}), lambda _: b"[").arguments == words.split()
+    assert (
+        pointed(words.split(), ENVIRONMENT, Doors("http://r", {}), lambda _: b"[").arguments
+        == words.split()
+    )
 
 
-def at(words: Sequence[str], files: Files, doors: Doors, **variables: str) -> tuple[list[str], dict[str, str]]:
+def at(
+    words: Sequence[str], files: Files, doors: Doors, **variables: str
+) -> tuple[list[str], dict[str, str]]:
     def read(path: Path) -> bytes | None:
         return files[path.name].encode() if path.parent == HOME and path.name in files else None
 
@@ -156,7 +218,14 @@ KEYED, LOGGED_IN = 'env_key="OPENAI_API_KEY"', "requires_openai_auth=true"
 
 
 def test_openai_is_asked_by_login_or_key() -> None:
-    expected = ["-c", "model_provider=recorder", "-c", TABLE.format("openai/v1", LOGGED_IN), "exec", "hi"]
+    expected = [
+        "-c",
+        "model_provider=recorder",
+        "-c",
+        TABLE.format("openai/v1", LOGGED_IN),
+        "exec",
+        "hi",
+    ]
     assert at(["exec", "hi"], login("apikey"), DOORS, OPENAI_API_KEY="k") == (expected, {})
     expected[3] = TABLE.format("openai/v1", KEYED)
     assert at(["exec", "hi"], {}, DOORS, OPENAI_API_KEY="k") == (expected, {})
@@ -164,7 +233,9 @@ def test_openai_is_asked_by_login_or_key() -> None:
     assert at(["exec", "hi"], login("chatgpt"), DOORS, OPENAI_API_KEY="k") == (expected, {})
     without = at(["exec", "hi"], login("chatgpt"), msgspec.structs.replace(DOORS, websocket=False))
     assert without[0][3] == expected[3].replace(", supports_websockets=true", "")
-    elsewhere = override(Provider("openai", "http://own", "openai"), "http://r", {"OPENAI_API_KEY": "k"})
+    elsewhere = override(
+        Provider("openai", "http://own", "openai"), "http://r", {"OPENAI_API_KEY": "k"}
+    )
     assert LOGGED_IN in elsewhere.arguments[1], "the key is not for an address that is not OpenAI's"
 
 
@@ -193,10 +264,15 @@ def test_what_is_pointed_here_already_is_left_alone() -> None:
 def test_a_replay_asks_what_was_recorded_without_a_key() -> None:
     doors = Doors("http://r", {PUBLIC: "openai"}, ["codex-mine"])
     found = at(["exec", "hi"], {CONFIG: 'model_provider = "mine"\n' + MINE}, doors)
-    assert found == (["-c", 'model_providers.mine.base_url="http://r/codex-mine"', "exec", "hi"], {"MY_KEY": "none"})
+    assert found == (
+        ["-c", 'model_providers.mine.base_url="http://r/codex-mine"', "exec", "hi"],
+        {"MY_KEY": "none"},
+    )
     assert "http://r/codex-mine" in at(["exec", "hi"], {"auth.json": "?"}, doors)[0][3]
     assert doors.name(Provider("openai", PUBLIC, "openai")) == "codex-mine"
-    assert Doors("http://r", {}, []).name(Provider("x", "http://x", "own")) == "openai", "as it used to be recorded"
+    assert Doors("http://r", {}, []).name(Provider("x", "http://x", "own")) == "openai", (
+        "as it used to be recorded"
+    )
 
 
 def provider(id: str, base: str) -> Provider:
@@ -205,7 +281,9 @@ def provider(id: str, base: str) -> Provider:
 
 def test_each_address_has_an_upstream_that_takes_it_as_it_is() -> None:
     local = Provider("ollama", LOCAL, "local")
-    names, added = named([], [], [provider("My_Own", "https://h/x"), provider("my-own", "https://h/y/v1"), local])
+    names, added = named(
+        [], [], [provider("My_Own", "https://h/x"), provider("my-own", "https://h/y/v1"), local]
+    )
     own = {"https://h/x": "codex-my-own", "https://h/y/v1": "codex-my-own-2", LOCAL: "codex-ollama"}
     assert names == {PUBLIC: "openai", CHATGPT: "chatgpt", **own}
     routes = Routes(added)
@@ -224,14 +302,25 @@ def test_an_upstream_that_was_given_stands_for_what_it_names() -> None:
 
 
 def test_no_two_addresses_have_one_upstream() -> None:
-    asked_for = provider("a-2", "https://h/x"), provider("a", "https://h/y"), provider("a", "https://h/z")
+    asked_for = (
+        provider("a-2", "https://h/x"),
+        provider("a", "https://h/y"),
+        provider("a", "https://h/z"),
+    )
     names, added = named([], [], [*asked_for])
-    assert [(each.name, each.base) for each in added] == [(name, f"{base}/") for base, name in names.items()][-3:]
+    assert [(each.name, each.base) for each in added] == [
+        (name, f"{base}/") for base, name in names.items()
+    ][-3:]
 
 
 def test_an_upstream_that_was_given_stands_for_no_address_that_it_would_change() -> None:
-    names, added = named([Upstream("gw", "https://gateway")], [], [provider("mine", "https://gateway")])
-    assert Routes(added).route(f"/{names['https://gateway']}/responses", []).url == "https://gateway/responses"
+    names, added = named(
+        [Upstream("gw", "https://gateway")], [], [provider("mine", "https://gateway")]
+    )
+    assert (
+        Routes(added).route(f"/{names['https://gateway']}/responses", []).url
+        == "https://gateway/responses"
+    )
 
 
 def test_an_address_can_end_no_string_of_the_settings() -> None:
@@ -249,7 +338,8 @@ def test_the_address_in_a_variable_of_other_clients_is_not_for_codex() -> None:
 
 def test_all_that_a_script_may_ask_is_known() -> None:
     files = {
-        CONFIG: MINE + '[model_providers.signed]\naws = {}\n[model_providers.odd]\nbase_url = "unix:///x"\n',
+        CONFIG: MINE
+        + '[model_providers.signed]\naws = {}\n[model_providers.odd]\nbase_url = "unix:///x"\n',
         "fast.config.toml": '[model_providers.mine]\nbase_url = "http://fast"\n',
         "broken.config.toml": "[",
     }
@@ -262,7 +352,13 @@ def test_all_that_a_script_may_ask_is_known() -> None:
 
 
 @pytest.mark.parametrize(
-    ("base", "name"), [(PUBLIC, "openai"), (CHATGPT, "chatgpt"), ("http://x", "codex-a-b"), ("http://y", "codex-a-b")]
+    ("base", "name"),
+    [
+        (PUBLIC, "openai"),
+        (CHATGPT, "chatgpt"),
+        ("http://x", "codex-a-b"),
+        ("http://y", "codex-a-b"),
+    ],
 )
 def test_a_provider_has_one_name(base: str, name: str) -> None:
     assert own_name(Provider("A_b", base, "own")) == name

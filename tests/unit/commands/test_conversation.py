@@ -38,28 +38,54 @@ CONTROLS = "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u
 
 
 @pytest.mark.parametrize(("status", "reason", "shown"), FINISHED)
-def test_an_end_that_is_no_usual_one_is_named(status: str | None, reason: str | None, shown: str) -> None:
+def test_an_end_that_is_no_usual_one_is_named(
+    status: str | None, reason: str | None, shown: str
+) -> None:
     snapshot = _snapshot([])
     ended = row(ExchangeRow, EXCHANGE, status=status, finish_reason=reason)
     taken = msgspec.structs.replace(snapshot.exchanges[0], row=ended)
-    lines = [line.plain for line in conversation(msgspec.structs.replace(snapshot, exchanges=[taken]), None)]
+    lines = [
+        line.plain
+        for line in conversation(msgspec.structs.replace(snapshot, exchanges=[taken]), None)
+    ]
     assert lines[3].split(" · ")[2] == shown
 
 
 def test_imported_times_are_not_believed() -> None:
     live = _snapshot([])
-    imported = msgspec.structs.replace(live, session=msgspec.structs.replace(live.session, origin="import"))
+    imported = msgspec.structs.replace(
+        live, session=msgspec.structs.replace(live.session, origin="import")
+    )
     headers = [next(conversation(each, None)).plain for each in (live, imported)]
-    assert [header.endswith(" · imported, times may be made up") for header in headers] == [False, True]
+    assert [header.endswith(" · imported, times may be made up") for header in headers] == [
+        False,
+        True,
+    ]
 
 
 PICTURE = json.dumps({"images": [{"mime_type": "image/png", "size_bytes": 12345, "sha256": "ab"}]})
 
 
 def test_any_other_item_is_shown_with_all_it_has() -> None:
-    asks = row(ItemRow, EXCHANGE, item=3, kind="other", type="mcp_approval_request", name="roll", arguments="{}")
+    asks = row(
+        ItemRow,
+        EXCHANGE,
+        item=3,
+        kind="other",
+        type="mcp_approval_request",
+        name="roll",
+        arguments="{}",
+    )
     drawn = row(ItemRow, EXCHANGE, item=4, kind="other", type="inline_data", output=PICTURE)
-    listed = row(ItemRow, EXCHANGE, item=5, kind="other", type="mcp_list_tools", call_id="c", output="[]\r\n" * 99)
+    listed = row(
+        ItemRow,
+        EXCHANGE,
+        item=5,
+        kind="other",
+        type="mcp_list_tools",
+        call_id="c",
+        output="[]\r\n" * 99,
+    )
     snapshot = _snapshot([asks, drawn, listed])
     piped, shown = ([line.plain for line in conversation(snapshot, width)] for width in (None, 40))
     assert piped[5:10] == [
@@ -72,18 +98,37 @@ def test_any_other_item_is_shown_with_all_it_has() -> None:
     assert piped.count("    []") == 98
     assert sum("[]" in line for line in shown) == 1
     first, _, last = document(snapshot)["exchanges"][0]["items"]
-    assert (first["name"], first["arguments"], last["call_id"], last["output"][:2]) == ("roll", "{}", "c", "[]")
+    assert (first["name"], first["arguments"], last["call_id"], last["output"][:2]) == (
+        "roll",
+        "{}",
+        "c",
+        "[]",
+    )
 
 
 def test_what_is_no_description_of_pictures_is_shown_as_it_is() -> None:
     for output in ('{"images": [], "more": 1}', '{"images": "none"}', "[" * 20_000, "\ud800"):
         item = row(ItemRow, EXCHANGE, item=1, kind="other", type="t", output=output)
-        assert f"  → {safe_text(output)}" in [line.plain for line in conversation(_snapshot([item]), None)]
+        assert f"  → {safe_text(output)}" in [
+            line.plain for line in conversation(_snapshot([item]), None)
+        ]
 
 
 def test_a_carriage_return_at_the_end_of_a_line_is_a_part_of_that_end() -> None:
-    item = row(ItemRow, EXCHANGE, item=1, kind="message", type="message", text="one\r\ntwo\r\r\n\r\n50%\r60%\r")
-    assert [line.plain for line in conversation(_snapshot([item]), None)][5:9] == ["one", "two", "", "50%\\x0d60%"]
+    item = row(
+        ItemRow,
+        EXCHANGE,
+        item=1,
+        kind="message",
+        type="message",
+        text="one\r\ntwo\r\r\n\r\n50%\r60%\r",
+    )
+    assert [line.plain for line in conversation(_snapshot([item]), None)][5:9] == [
+        "one",
+        "two",
+        "",
+        "50%\\x0d60%",
+    ]
 
 
 def test_no_colour_where_none_is_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -115,13 +160,23 @@ def _snapshot(said: list[ItemRow], text: str = "text", output: str = "out") -> S
     return Snapshot(Session("s", 0, text, "path", "{}", "live"), text, True, None, [taken])
 
 
-anything = st.text() | st.text(st.characters(codec="utf-8", categories=("Cc", "Cf", "Zl", "Zp", "Lo")), max_size=200)
+anything = st.text() | st.text(
+    st.characters(codec="utf-8", categories=("Cc", "Cf", "Zl", "Zp", "Lo")), max_size=200
+)
 
 
 @given(anything, anything, st.sampled_from(get_args(ItemKind)), st.sampled_from([None, 20, 80]))
-def test_nothing_recorded_controls_a_terminal(text: str, output: str, kind: ItemKind, width: int | None) -> None:
+def test_nothing_recorded_controls_a_terminal(
+    text: str, output: str, kind: ItemKind, width: int | None
+) -> None:
     cited = json.dumps([{"url": text, "web": {"uri": output}, "title": text}])
-    fields = {"text": text, "refusal": text, "summary_text": text, "arguments": output, "annotations": cited}
+    fields = {
+        "text": text,
+        "refusal": text,
+        "summary_text": text,
+        "arguments": output,
+        "annotations": cited,
+    }
     item = row(ItemRow, EXCHANGE, kind=kind, type=text, name=text, **fields)
     shown = [line.plain for line in conversation(_snapshot([item], text, output), width)]
     assert not re.search(CONTROLS, "".join(shown).replace("\t", " "))
@@ -132,12 +187,18 @@ def test_nothing_recorded_controls_a_terminal(text: str, output: str, kind: Item
 @needs_corpus
 def test_every_stream_of_the_corpus_can_be_shown() -> None:
     for entry in (entry for entry in corpus_index() if entry["core"]):
-        exchange, events = captured((CORPUS / entry["file"]).read_bytes(), _API.get(entry["provider"], "other"))
+        exchange, events = captured(
+            (CORPUS / entry["file"]).read_bytes(), _API.get(entry["provider"], "other")
+        )
         rows = folded(exchange, events)
         [told], [usage], [timing] = rows["exchanges"], rows["usage"], rows["timing"]
-        taken = ExchangeState(1, exchange, told, rows["items"], usage, timing, rows["anomalies"], {})
+        taken = ExchangeState(
+            1, exchange, told, rows["items"], usage, timing, rows["anomalies"], {}
+        )
         snapshot = Snapshot(Session("s", 0, "s", "path", "{}", "live"), None, True, None, [taken])
-        piped, shown = ([line.plain for line in conversation(snapshot, width)] for width in (None, 80))
+        piped, shown = (
+            [line.plain for line in conversation(snapshot, width)] for width in (None, 80)
+        )
         assert not re.search(CONTROLS, "".join(piped).replace("\t", " "))
         assert all(cell_len(line.rstrip()) <= 80 for line in shown)
         [written] = json.loads(msgspec.json.encode(document(snapshot)))["exchanges"]

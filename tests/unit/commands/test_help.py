@@ -13,7 +13,10 @@ from tests.support.server import run
 
 
 def test_every_command_has_an_example_of_itself_that_can_be_typed() -> None:
-    shown = {name: [parse(words) for words in examples(blocks(each.help))] for name, each in COMMANDS.items()}
+    shown = {
+        name: [parse(words) for words in examples(blocks(each.help))]
+        for name, each in COMMANDS.items()
+    }
     assert [name for name, names in shown.items() if name not in names] == []
 
 
@@ -33,7 +36,9 @@ def test_help_fits_eighty_columns() -> None:
             assert isinstance(command, click.Group)
             command = command.get_command(click.Context(command), word) or command
         info_name = f"recorder {name}".strip()
-        context = click.Context(command, info_name=info_name, terminal_width=80, **recorder.context_settings)
+        context = click.Context(
+            command, info_name=info_name, terminal_width=80, **recorder.context_settings
+        )
         long += [line for line in command.get_help(context).splitlines() if len(line) > 80]
     assert long == []
 

@@ -1,4 +1,6 @@
-"""The figures of a recorder: how they are told, what is made of them, and the page that explains them."""
+"""The figures of a recorder: how they are told, what is made of them, and the page that explains
+them.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ from tests.support.corpus import ROOT
 
 WELL = HealthSnapshot(ingester_pid=7, free_bytes=10 * MARK_BYTES)
 OPERATIONS = (ROOT / "docs" / "operations.md").read_text()
-_LINE = re.compile(r'([a-z_]+)(?:\{((?:[a-z]+="(?:[^"\\\n]|\\.)*",?)*)\})? (-?\d+(?:\.\d+)?(?:e[+-]\d+)?)')
+_LINE = re.compile(
+    r'([a-z_]+)(?:\{((?:[a-z]+="(?:[^"\\\n]|\\.)*",?)*)\})? (-?\d+(?:\.\d+)?(?:e[+-]\d+)?)'
+)
 
 
 def parsed(text: str) -> dict[str, float]:
@@ -47,7 +51,9 @@ def parsed(text: str) -> dict[str, float]:
 
 
 def test_the_text_is_what_prometheus_reads() -> None:
-    full = msgspec.structs.replace(WELL, streams={"openai": 3}, exchanges={("openai", "eof"): 9}, size_bytes=2**53)
+    full = msgspec.structs.replace(
+        WELL, streams={"openai": 3}, exchanges={("openai", "eof"): 9}, size_bytes=2**53
+    )
     samples = parsed(exposition(full).decode())
     assert samples['recorder_streams_open{upstream="openai"}'] == 3
     assert samples['recorder_exchanges_total{upstream="openai",outcome="eof"}'] == 9
@@ -105,7 +111,9 @@ def test_each_reason_is_one_sentence(change: dict[str, object], word: str) -> No
 
 
 def test_deleted_files_that_are_back_for_long_are_no_reason() -> None:
-    assert reasons(msgspec.structs.replace(WELL, journal_times=1, journal_since_s=RECENT_S + 1)) == []
+    assert (
+        reasons(msgspec.structs.replace(WELL, journal_times=1, journal_since_s=RECENT_S + 1)) == []
+    )
 
 
 def test_a_recorder_that_is_well_has_no_reason() -> None:
@@ -122,6 +130,7 @@ async def test_a_full_disk_is_said_once_and_so_is_its_end(
 ) -> None:
     free: Iterator[int] = iter([MARK_BYTES, *[MARK_BYTES - 1] * 5, *[MARK_BYTES] * 5])
     monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=next(free)))
-    with caplog.at_level(logging.WARNING), pytest.raises(RuntimeError):  # when there is nothing more to look at
+    # when there is nothing more to look at
+    with caplog.at_level(logging.WARNING), pytest.raises(RuntimeError):
         await asyncio.wait_for(watch_disk(tmp_path, look_s=0), 5)
     assert [record.message[:12] for record in caplog.records] == ["Only 127 MiB", "There is roo"]

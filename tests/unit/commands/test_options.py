@@ -19,7 +19,11 @@ def command(format: str) -> None:
 
 
 def written(words: str, variables: dict[str, str], file: dict[str, Any]) -> str:
-    options: dict[str, Any] = {"auto_envvar_prefix": "X", "default_map": file, "catch_exceptions": False}
+    options: dict[str, Any] = {
+        "auto_envvar_prefix": "X",
+        "default_map": file,
+        "catch_exceptions": False,
+    }
     return CliRunner().invoke(command, words.split(), env=variables, **options).output.strip()
 
 

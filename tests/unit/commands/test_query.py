@@ -18,7 +18,9 @@ Write = Callable[[QueryResult], None]
 FORMATS: Sequence[Write] = (command._table, command._csv, command._json, command._json_lines)
 
 
-def written(write: Write, columns: str, rows: Sequence[Sequence[object]], captured: Written) -> tuple[str, str]:
+def written(
+    write: Write, columns: str, rows: Sequence[Sequence[object]], captured: Written
+) -> tuple[str, str]:
     """What a format makes of rows, and what it says to a person."""
     write(QueryResult(columns.split(), iter([tuple(row) for row in rows])))
     out, err = captured.readouterr()
@@ -27,7 +29,9 @@ def written(write: Write, columns: str, rows: Sequence[Sequence[object]], captur
 
 def test_the_formats_have_the_same_rows(capsysbinary: Written) -> None:
     rows = [(None, 1.5, 'x,"y', b"t", b"\xff")]
-    table, csv, array, lines = (written(write, "a b c d e", rows, capsysbinary)[0] for write in FORMATS)
+    table, csv, array, lines = (
+        written(write, "a b c d e", rows, capsysbinary)[0] for write in FORMATS
+    )
     row = {"a": None, "b": 1.5, "c": 'x,"y', "d": "t", "e": {"base64": "/w=="}}
     assert table.splitlines()[1].split() == ["1.5", 'x,"y', "t", '{"base64":"/w=="}']
     assert csv == 'a,b,c,d,e\n,1.5,"x,""y",t,"{""base64"":""/w==""}"\n'
@@ -40,14 +44,18 @@ def test_an_empty_result_is_no_error(capsysbinary: Written) -> None:
     assert found == ["a  b\n", "a,b\n", "[]\n", ""]
 
 
-def test_a_table_is_bounded_and_says_so(capsysbinary: Written, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_table_is_bounded_and_says_so(
+    capsysbinary: Written, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(command, "TABLE_ROWS", 2)
     out, err = written(command._table, "n", [(1,), (2,), (3,)], capsysbinary)
     assert out.split() == ["n", "1", "2"]
     assert "The first 2 rows; --jsonl and --csv give all of them." in err
 
 
-def test_an_array_that_is_too_large_is_refused_whole(capsysbinary: Written, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_array_that_is_too_large_is_refused_whole(
+    capsysbinary: Written, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(command, "HELD_BYTES", 2**20)
     zeros = "0" * 2**21
     with pytest.raises(RecorderError, match="over 1 MiB, too much for one JSON array: use --jsonl"):

@@ -105,7 +105,9 @@ def test_every_variable_has_the_name_of_the_long_option(here: Path) -> None:
     assert wrong == []
 
 
-def is_set_by_its_variable(words: tuple[str, ...], option: click.Option, command: click.Command, name: str) -> bool:
+def is_set_by_its_variable(
+    words: tuple[str, ...], option: click.Option, command: click.Command, name: str
+) -> bool:
     """Whether the variable of that name gives the option another value than the one it has without."""
     required = [parameter for parameter in command.params if isinstance(parameter, click.Argument)]
     arguments = [VALUES.get(str(parameter.name), "openai") for parameter in required]
@@ -118,7 +120,9 @@ def is_set_by_its_variable(words: tuple[str, ...], option: click.Option, command
         return bool(taken(*words, *arguments)[name] != before)
 
 
-def test_several_values_of_a_variable_are_separated_by_spaces(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_several_values_of_a_variable_are_separated_by_spaces(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("RECORDER_SERVE_UPSTREAM", "a=http://a  b=http://b")
     assert [upstream.name for upstream in taken("serve")["upstream"]] == ["a", "b"]
 
@@ -131,10 +135,16 @@ def own(here: Path, text: str) -> Path:
     return path
 
 
-def test_flags_win_over_the_environment_and_that_over_files(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (here / "recorder.toml").write_text('db = "from-file.db"\n[serve]\nno-websocket = true\nmax-body = 3\n')
+def test_flags_win_over_the_environment_and_that_over_files(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (here / "recorder.toml").write_text(
+        'db = "from-file.db"\n[serve]\nno-websocket = true\nmax-body = 3\n'
+    )
     assert (taken("serve")["no_websocket"], taken("serve")["max_body"]) == (True, 3)
-    with pytest.raises(UsageError, match=r"--max-body is a setting: .* \[serve\] .* RECORDER_SERVE_MAX_BODY"):
+    with pytest.raises(
+        UsageError, match=r"--max-body is a setting: .* \[serve\] .* RECORDER_SERVE_MAX_BODY"
+    ):
         taken("serve", "--max-body", "1")
     assert taken("sessions")["db"] == taken("db", "path")["db"] == str(here / "from-file.db")
     monkeypatch.setenv("RECORDER_DB", "from-environment.db")
@@ -146,8 +156,14 @@ def test_flags_win_over_the_environment_and_that_over_files(here: Path, monkeypa
 def test_the_page_of_settings_has_those_that_are_not_typed() -> None:
     page = (ROOT / "docs" / "settings.md").read_text()
     rows = re.findall(r"^\| `([\w-]+)` \| (`.*?`) \|", page, re.MULTILINE)
-    shown = {(verb.strip("`"), name.replace("-", "_")) for name, verbs in rows for verb in verbs.split(", ")}
-    assert shown == {(words[0], option.name) for words, option, _ in OPTIONS if isinstance(option, Setting)}
+    shown = {
+        (verb.strip("`"), name.replace("-", "_"))
+        for name, verbs in rows
+        for verb in verbs.split(", ")
+    }
+    assert shown == {
+        (words[0], option.name) for words, option, _ in OPTIONS if isinstance(option, Setting)
+    }
 
 
 def test_the_file_here_wins_over_the_users_own(here: Path) -> None:
@@ -158,7 +174,9 @@ def test_the_file_here_wins_over_the_users_own(here: Path) -> None:
     assert (taken("serve")["port"], taken("serve")["max_body"]) == (1, 3)
 
 
-def test_the_users_own_file_is_their_own_in_its_folder_too(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_users_own_file_is_their_own_in_its_folder_too(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(own(here, '[serve]\nport = 1\n[mock]\nfault = "cut@12"\n').parent)
     assert taken("serve")["port"] == 1
     assert taken("mock")["fault"] == ("cut@12",), "a text is a list of one"
@@ -205,7 +223,9 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("command", "text", "sentence"), WRONG)
-def test_what_is_wrong_in_a_file_is_named_with_the_file(here: Path, command: str, text: str, sentence: str) -> None:
+def test_what_is_wrong_in_a_file_is_named_with_the_file(
+    here: Path, command: str, text: str, sentence: str
+) -> None:
     (here / "recorder.toml").write_text(text)
     with pytest.raises(UsageError) as refusal:
         taken(*command.split())
@@ -224,7 +244,9 @@ def test_help_and_version_read_no_file(tmp_path: Path) -> None:
     assert (ran.code, "is not valid TOML" in ran.err) == (2, True)
 
 
-def test_places_of_session_names_stand_in_both_files(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_places_of_session_names_stand_in_both_files(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(here / "state"))
     content = b'[sessions]\nheaders = ["X-Run-Id"]\nfields = "metadata.run"\nprobes = true\n'
     (here / "recorder.toml").write_bytes(content)
@@ -237,7 +259,9 @@ def test_places_of_session_names_stand_in_both_files(here: Path, monkeypatch: py
 @pytest.mark.parametrize("written", ["headers = 7", 'headers = ["a b"]', "fields = [7]"])
 def test_a_wrong_place_is_named_with_the_file(here: Path, written: str) -> None:
     (here / "recorder.toml").write_text(f"[sessions]\n{written}\n")
-    with pytest.raises(UsageError, match=r"recorder\.toml: `(headers|fields)` in \[sessions\] is a list of names"):
+    with pytest.raises(
+        UsageError, match=r"recorder\.toml: `(headers|fields)` in \[sessions\] is a list of names"
+    ):
         session_places()
 
 

@@ -29,7 +29,9 @@ def test_a_moment_is_a_span_or_a_share() -> None:
 
 
 def test_no_moment_is_after_the_end() -> None:
-    with pytest.raises(click.BadParameter, match="'200%' is after the end: give a share up to 100%, or a time like"):
+    with pytest.raises(
+        click.BadParameter, match="'200%' is after the end: give a share up to 100%, or a time like"
+    ):
         MOMENT.convert("200%", None, None)
 
 
@@ -42,10 +44,17 @@ def test_an_instant_is_a_span_ago_or_a_date() -> None:
     assert convert("1970-01-02T00:00:00Z", None, None) == 86_400_000_000_000
     assert convert("1970-01-02T00:00:00+02:00", None, None) == 79_200_000_000_000
     assert convert("1970-01-02T00:00:00.000001Z", None, None) == 86_400_000_001_000
-    assert convert("2026-11-30", None, None) == round(time.mktime((2026, 11, 30, 0, 0, 0, 0, 0, -1))) * 10**9
+    assert (
+        convert("2026-11-30", None, None)
+        == round(time.mktime((2026, 11, 30, 0, 0, 0, 0, 0, -1))) * 10**9
+    )
 
 
-@given(st.text() | st.from_regex(r"[0-9]{1,400}(\.[0-9]+)?(ms|s|m|h|d|w|%)", fullmatch=True) | st.datetimes().map(str))
+@given(
+    st.text()
+    | st.from_regex(r"[0-9]{1,400}(\.[0-9]+)?(ms|s|m|h|d|w|%)", fullmatch=True)
+    | st.datetimes().map(str)
+)
 def test_whatever_is_typed_is_a_number_that_a_database_takes_or_refused(text: str) -> None:
     for kind in (MOMENT, INSTANT):
         with contextlib.suppress(click.BadParameter):

@@ -52,7 +52,10 @@ def test_a_changed_word_is_found_in_the_answer_alone(good: Reply) -> None:
     report = compared(good, replaced(good, "sunny", "rainy"))
     assert report.differing == ("answer",)
     [found] = report.pairs[0].levels[1].differences
-    assert [word for word in found.words or () if word.of != "="] == [("-", "sunny"), ("+", "rainy")]
+    assert [word for word in found.words or () if word.of != "="] == [
+        ("-", "sunny"),
+        ("+", "rainy"),
+    ]
 
 
 @every_api
@@ -60,7 +63,11 @@ def test_a_changed_argument_is_found_in_the_tools_alone(good: Reply) -> None:
     report = compared(good, replaced(good, "Lyon", "Nice"))
     assert report.differing == ("tools",)
     [found] = report.pairs[0].levels[2].differences
-    assert (found.where, found.a, found.b) == ("tool_call 0 look_up · arguments.city", '"Lyon"', '"Nice"')
+    assert (found.where, found.a, found.b) == (
+        "tool_call 0 look_up · arguments.city",
+        '"Lyon"',
+        '"Nice"',
+    )
 
 
 @every_api
@@ -87,7 +94,11 @@ def test_a_delay_is_found_in_the_timing_alone(good: Reply, before: int) -> None:
     [
         *(
             (RESPONSES, type)
-            for type in ("response.created", "response.content_part.added", "response.content_part.done")
+            for type in (
+                "response.created",
+                "response.content_part.added",
+                "response.content_part.done",
+            )
         ),
         *((RESPONSES, type) for type in ("response.output_text.done", "response.output_item.done")),
         *((MESSAGES, type) for type in ("ping", "content_block_stop", "message_stop")),
@@ -129,7 +140,9 @@ def test_an_event_that_moved_is_told_as_moved() -> None:
 
 
 def test_a_text_that_contradicts_its_item_is_an_event_that_differs() -> None:
-    contradicting = RESPONSES.edited("response.output_text.done", lambda event: event.update(text="It rains."))
+    contradicting = RESPONSES.edited(
+        "response.output_text.done", lambda event: event.update(text="It rains.")
+    )
     assert differing(RESPONSES, contradicting) == ("events",)
 
 
@@ -142,10 +155,14 @@ def test_deltas_that_are_cut_elsewhere_are_one_difference_of_the_events() -> Non
 
 
 def test_another_number_of_deltas_is_one_line() -> None:
-    less = RESPONSES.without(4).edited(3, lambda event: event.update(delta="It is sunny")).numbered()
+    less = (
+        RESPONSES.without(4).edited(3, lambda event: event.update(delta="It is sunny")).numbered()
+    )
     report = compared(RESPONSES, less)
     assert report.differing == ("events",)
-    assert [(each.a, each.b) for each in report.pairs[0].levels[5].differences] == [("3 deltas", "2 deltas")]
+    assert [(each.a, each.b) for each in report.pairs[0].levels[5].differences] == [
+        ("3 deltas", "2 deltas")
+    ]
 
 
 def test_where_in_a_text_a_ping_stands_is_chance() -> None:
@@ -172,21 +189,33 @@ def test_ids_times_and_padding_are_noise(good: Reply) -> None:
 
 def test_ids_in_a_list_are_noise() -> None:
     ended = {"type": "RUN_FINISHED", "outcome": {"pendingToolCallIds": ["a", "b"]}}
-    assert NoiseFilter(owned("ag-ui", DEFAULT_RULES), exact=False).apply(ended, (), ()).ids == ["a", "b"]
+    assert NoiseFilter(owned("ag-ui", DEFAULT_RULES), exact=False).apply(ended, (), ()).ids == [
+        "a",
+        "b",
+    ]
 
 
 def test_an_id_that_is_not_that_of_its_item_is_not_noise() -> None:
-    assert differing(RESPONSES, RESPONSES.edited(4, lambda event: event.update(item_id="msg_other"))) == ("events",)
+    assert differing(
+        RESPONSES, RESPONSES.edited(4, lambda event: event.update(item_id="msg_other"))
+    ) == ("events",)
 
 
 @pytest.mark.parametrize("exact", [False, True])
 def test_ciphertext_is_compared_by_its_length_alone(exact: bool) -> None:
     def reasoning(secret: str) -> Reply:
         item = {"type": "reasoning", "summary": [], "encrypted_content": secret}
-        return RESPONSES.put(1, {"type": "response.output_item.done", "output_index": 9, "item": item})
+        return RESPONSES.put(
+            1, {"type": "response.output_item.done", "output_index": 9, "item": item}
+        )
 
-    assert "events" not in compared(reasoning("abc"), reasoning("xyz"), "events", exact=exact).differing
-    assert "events" in compared(reasoning("abc"), reasoning("longer"), "events", exact=exact).differing
+    assert (
+        "events"
+        not in compared(reasoning("abc"), reasoning("xyz"), "events", exact=exact).differing
+    )
+    assert (
+        "events" in compared(reasoning("abc"), reasoning("longer"), "events", exact=exact).differing
+    )
 
 
 def test_bytes_are_compared_only_if_they_are_asked_for() -> None:
@@ -206,7 +235,9 @@ def test_times_differ_only_past_the_tolerance() -> None:
 
 
 def _session(*replies: Reply) -> list[Any]:
-    return [recording_of(*recorded(reply), number=number) for number, reply in enumerate(replies, 1)]
+    return [
+        recording_of(*recorded(reply), number=number) for number, reply in enumerate(replies, 1)
+    ]
 
 
 def _asking(text: str, **more: Any) -> Reply:
@@ -214,21 +245,30 @@ def _asking(text: str, **more: Any) -> Reply:
 
 
 def test_exchanges_are_partners_by_what_they_ask() -> None:
-    report = diff(_session(_asking("one"), _asking("two")), _session(_asking("two"), _asking("one")))
+    report = diff(
+        _session(_asking("one"), _asking("two")), _session(_asking("two"), _asking("one"))
+    )
     assert report.is_equal
-    assert [(pair.a.number, pair.b.number, pair.how) for pair in report.pairs] == [(1, 2, "exact"), (2, 1, "exact")]
+    assert [(pair.a.number, pair.b.number, pair.how) for pair in report.pairs] == [
+        (1, 2, "exact"),
+        (2, 1, "exact"),
+    ]
 
 
 def test_the_ladder_goes_down_to_the_order_of_requests() -> None:
     a = _session(_asking("same", user="me"), _asking("words"), _asking("A"))
-    b = _session(_asking("B"), _asking("same", user="you"), _asking("words", instructions="Be short."))
+    b = _session(
+        _asking("B"), _asking("same", user="you"), _asking("words", instructions="Be short.")
+    )
     assert [pair.how for pair in diff(a, b).pairs] == ["noise", "position", "order"]
 
 
 def test_an_exchange_without_a_partner_is_missing_or_added() -> None:
     report = diff(_session(_asking("one"), _asking("two")), _session(_asking("two")))
     assert [each.number for each in report.missing] == [1]
-    assert [each.number for each in diff(_session(CHAT_REPLY), _session(MESSAGES, RESPONSES)).added] == [1, 2]
+    assert [
+        each.number for each in diff(_session(CHAT_REPLY), _session(MESSAGES, RESPONSES)).added
+    ] == [1, 2]
 
 
 def test_a_gateway_is_compared_with_what_it_stands_for() -> None:
@@ -238,7 +278,9 @@ def test_a_gateway_is_compared_with_what_it_stands_for() -> None:
         row = msgspec.structs.replace(exchange, provider=upstream, target=target)
         return recording_of(row, events, number=number)
 
-    report = diff([through("openai", 1), through("openai", 2)], [through("gateway", 1), through("gateway", 2)])
+    report = diff(
+        [through("openai", 1), through("openai", 2)], [through("gateway", 1), through("gateway", 2)]
+    )
     assert (report.is_equal, [pair.how for pair in report.pairs]) == (True, ["exact", "exact"])
 
 
@@ -259,13 +301,23 @@ def test_no_recording_differs_from_itself(entry: dict[str, Any]) -> None:
     assert diff(recordings, recordings, ALL).is_equal
 
 
-_VALUES: Any = st.sampled_from(["sunny", "", "zzz", "msg_1", 5, 87, None, True, False, [], {}, {"text": "x"}])
+_VALUES: Any = st.sampled_from(
+    ["sunny", "", "zzz", "msg_1", 5, 87, None, True, False, [], {}, {"text": "x"}]
+)
 
 
 def _places(value: Any) -> list[tuple[Any, Any]]:
     """Every member of a JSON value, with what holds it."""
-    names = list(value) if isinstance(value, dict) else list(range(len(value))) if isinstance(value, list) else []
-    return [(value, name) for name in names] + [place for name in names for place in _places(value[name])]
+    names = (
+        list(value)
+        if isinstance(value, dict)
+        else list(range(len(value)))
+        if isinstance(value, list)
+        else []
+    )
+    return [(value, name) for name in names] + [
+        place for name in names for place in _places(value[name])
+    ]
 
 
 @st.composite
@@ -311,7 +363,9 @@ _COMPARED: tuple[Level, ...] = ("request", "answer", "tools", "usage", "events")
 
 @settings(deadline=None)
 @given(_mutated())
-def test_streams_are_equal_if_and_only_if_nothing_but_noise_differs(replies: tuple[Reply, Reply]) -> None:
+def test_streams_are_equal_if_and_only_if_nothing_but_noise_differs(
+    replies: tuple[Reply, Reply],
+) -> None:
     one, other = (json.dumps(_without_noise(reply.events, {})) for reply in replies)
     for pair in (replies, replies[::-1]):
         assert compared(*pair, *_COMPARED).is_equal == (one == other)
@@ -322,7 +376,9 @@ def test_streams_are_equal_if_and_only_if_nothing_but_noise_differs(replies: tup
 @given(st.lists(st.binary(max_size=60), max_size=3), st.sampled_from(list(GOOD)))
 def test_nothing_that_was_recorded_raises(blocks: list[bytes], api: str) -> None:
     good = GOOD[api]
-    garbled = good._replace(events=(*blocks, *good.events[2:4], *(block + b"\n\ndata: {" for block in blocks)))
+    garbled = good._replace(
+        events=(*blocks, *good.events[2:4], *(block + b"\n\ndata: {" for block in blocks))
+    )
     for exact in (False, True):
         assert compared(garbled, garbled, *ALL, exact=exact).is_equal
         msgspec.json.encode(compared(good, garbled, *ALL, exact=exact))
@@ -362,7 +418,10 @@ def test_calls_that_all_stand_elsewhere_are_compared_in_their_order() -> None:
 
 def test_what_would_take_minutes_to_align_is_refused_at_once() -> None:
     assert stretches(*numbered(range(150_000), range(150_000, 300_000))) is None
-    assert stretches(*numbered(range(300_000), [*range(150_000), -1, *range(150_001, 300_000)])) is not None
+    assert (
+        stretches(*numbered(range(300_000), [*range(150_000), -1, *range(150_001, 300_000)]))
+        is not None
+    )
 
 
 @pytest.mark.slow
@@ -370,11 +429,23 @@ def test_what_would_take_minutes_to_align_is_refused_at_once() -> None:
 @pytest.mark.timed
 def test_a_hundred_thousand_events_take_seconds(logprobs: bool) -> None:
     def stream(changed: int) -> Any:
-        where = {"type": "response.output_text.delta", "item_id": "m", "output_index": 0, "content_index": 0}
+        where = {
+            "type": "response.output_text.delta",
+            "item_id": "m",
+            "output_index": 0,
+            "content_index": 0,
+        }
         words = [f"{'x' if number % 100 == changed else 'w'}{number} " for number in range(100_000)]
-        more = [{"logprobs": [{"token": word, "logprob": -1}]} if logprobs else {} for word in words]
+        more = [
+            {"logprobs": [{"token": word, "logprob": -1}]} if logprobs else {} for word in words
+        ]
         return recorded(
-            Reply(tuple({**where, "delta": w, "sequence_number": n, **more[n]} for n, w in enumerate(words)))
+            Reply(
+                tuple(
+                    {**where, "delta": w, "sequence_number": n, **more[n]}
+                    for n, w in enumerate(words)
+                )
+            )
         )
 
     one, other = stream(1), stream(2)

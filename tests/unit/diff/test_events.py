@@ -1,4 +1,6 @@
-"""Level `events`: each change of a sequence is named where it is, and no other event is told with it."""
+"""Level `events`: each change of a sequence is named where it is, and no other event is told with
+it.
+"""
 
 from __future__ import annotations
 
@@ -35,15 +37,22 @@ DELTA = "response.output_text.delta"
 
 
 def _message(*parts: list[str]) -> Reply:
-    """A message in parts, and each of them in deltas; told by its deltas, its ends, its item and the whole response."""
-    events: list[Json] = [{"type": "response.output_item.added", "output_index": 0, "item": {**_ITEM, "content": []}}]
+    """A message in parts, and each of them in deltas; told by its deltas, its ends, its item and
+    the whole response.
+    """
+    events: list[Json] = [
+        {"type": "response.output_item.added", "output_index": 0, "item": {**_ITEM, "content": []}}
+    ]
     for index, words in enumerate(parts):
         where, text = {**_PLACE, "content_index": index}, "".join(words)
         events += [{"type": DELTA, **where, "delta": word} for word in words]
         events.append({"type": "response.output_text.done", **where, "text": text})
         part = {"type": "output_text", "text": text}
         events.append({"type": "response.content_part.done", **where, "part": part})
-    item = {**_ITEM, "content": [{"type": "output_text", "text": "".join(words)} for words in parts]}
+    item = {
+        **_ITEM,
+        "content": [{"type": "output_text", "text": "".join(words)} for words in parts],
+    }
     events.append({"type": "response.output_item.done", "output_index": 0, "item": item})
     events.append({"type": "response.completed", "response": {"id": "resp_1", "output": [item]}})
     return Reply(tuple(events)).numbered()
@@ -63,17 +72,30 @@ def told(a: Reply, b: Reply, **terms: Any) -> list[Difference]:
 def test_a_delta_that_is_missing_is_named_alone(number: int, is_numbered_again: bool) -> None:
     less = LONG.without(number)
     [found] = told(LONG, less.numbered() if is_numbered_again else less)
-    assert (found.change, found.where, found.a, found.a_pos) == ("missing", DELTA, f'"w{number - 1} "', number + 2)
+    assert (found.change, found.where, found.a, found.a_pos) == (
+        "missing",
+        DELTA,
+        f'"w{number - 1} "',
+        number + 2,
+    )
 
 
 def test_a_delta_that_its_end_contradicts_is_named_alone() -> None:
     [found] = told(LONG, LONG.edited(20, lambda event: event.update(delta="X ")))
-    assert (found.where, found.a, found.b, found.b_pos) == (f"{DELTA} · its text", '"w19 "', '"X "', 22)
+    assert (found.where, found.a, found.b, found.b_pos) == (
+        f"{DELTA} · its text",
+        '"w19 "',
+        '"X "',
+        22,
+    )
 
 
 def test_a_delta_of_another_type_breaks_no_run() -> None:
     found = told(LONG, LONG.edited(20, lambda event: event.update(type="response.other.delta")))
-    assert [(each.change, each.where) for each in found] == [("missing", DELTA), ("added", "response.other.delta")]
+    assert [(each.change, each.where) for each in found] == [
+        ("missing", DELTA),
+        ("added", "response.other.delta"),
+    ]
 
 
 def test_a_dropped_chunk_is_named_where_nothing_else_says_its_text() -> None:
@@ -114,17 +136,38 @@ def test_a_boundary_between_parts_of_a_document_that_moved_is_told() -> None:
 
 
 def test_text_that_moved_past_an_annotation_is_told() -> None:
-    annotation = {"type": "response.output_text.annotation.added", **_PLACE, "content_index": 0, "annotation": {}}
+    annotation = {
+        "type": "response.output_text.annotation.added",
+        **_PLACE,
+        "content_index": 0,
+        "annotation": {},
+    }
     found = told(LONG.put(20, annotation).numbered(), LONG.put(21, annotation).numbered())
-    assert {(each.change, each.a or each.b) for each in found} == {("missing", '"w19 "'), ("added", '"w19 "')}
+    assert {(each.change, each.a or each.b) for each in found} == {
+        ("missing", '"w19 "'),
+        ("added", '"w19 "'),
+    }
 
 
 def _search(query: str) -> Reply:
-    action = {"type": "search", "query": query, "queries": [query], "sources": [{"type": "url", "url": "u"}]}
+    action = {
+        "type": "search",
+        "query": query,
+        "queries": [query],
+        "sources": [{"type": "url", "url": "u"}],
+    }
     item = {"id": "ws_1", "type": "web_search_call", "status": "completed", "action": action}
-    begun = {"id": "ws_1", "type": "web_search_call", "status": "in_progress", "action": {"type": "search"}}
+    begun = {
+        "id": "ws_1",
+        "type": "web_search_call",
+        "status": "in_progress",
+        "action": {"type": "search"},
+    }
     items = (("added", begun), ("done", item))
-    events = [{"type": f"response.output_item.{step}", "output_index": 0, "item": each} for step, each in items]
+    events = [
+        {"type": f"response.output_item.{step}", "output_index": 0, "item": each}
+        for step, each in items
+    ]
     completed = {"type": "response.completed", "response": {"id": "resp_1", "output": [item]}}
     return Reply((*events, completed)).numbered()
 
@@ -132,7 +175,9 @@ def _search(query: str) -> Reply:
 def test_what_a_tool_of_the_provider_is_called_with_is_told_by_the_tools_alone() -> None:
     report = compared(_search("one"), _search("two"))
     assert report.differing == ("tools",)
-    places = [each.where.rpartition("arguments.")[2] for each in report.pairs[0].levels[2].differences]
+    places = [
+        each.where.rpartition("arguments.")[2] for each in report.pairs[0].levels[2].differences
+    ]
     assert places == ["query", "queries[0]"]
 
 
@@ -189,7 +234,9 @@ def test_a_field_of_this_api_is_noise_at_its_place_only(field: str) -> None:
 
 
 def test_a_response_that_ends_with_another_id_differs() -> None:
-    other = RESPONSES.edited("response.completed", lambda event: event["response"].update(id="resp_2"))
+    other = RESPONSES.edited(
+        "response.completed", lambda event: event["response"].update(id="resp_2")
+    )
     assert differing(RESPONSES, other) == ("events",)
 
 
@@ -199,7 +246,10 @@ def test_the_ids_of_a_list_of_models_are_compared() -> None:
         reply = Reply(target="/v1/models", method="GET", body=json.dumps(body).encode())
         return reply.headed("content-type", "application/json")
 
-    assert {each.where for each in told(models("one"), models("two"))} == {"body · data[0].id", "body · id"}
+    assert {each.where for each in told(models("one"), models("two"))} == {
+        "body · data[0].id",
+        "body · id",
+    }
 
 
 # -- what is not the same to JSON
@@ -217,7 +267,9 @@ def test_the_ids_of_a_list_of_models_are_compared() -> None:
 )
 def test_values_are_the_same_as_json_has_it(one: Any, other: Any, is_same: bool) -> None:
     assert (differences({"a": one}, {"a": other}, 9) == []) == is_same
-    assert compared(_with(RESPONSES, {"a": one}), _with(RESPONSES, {"a": other})).is_equal == is_same
+    assert (
+        compared(_with(RESPONSES, {"a": one}), _with(RESPONSES, {"a": other})).is_equal == is_same
+    )
 
 
 # -- headers
@@ -246,9 +298,15 @@ def _as_imported(reply: Reply) -> list[Any]:
 
 
 def test_times_that_were_made_up_are_not_compared() -> None:
-    report = diff(_as_imported(RESPONSES), [recording_of(*recorded(RESPONSES._replace(pauses={3: 2.0})))])
+    report = diff(
+        _as_imported(RESPONSES), [recording_of(*recorded(RESPONSES._replace(pauses={3: 2.0})))]
+    )
     [timing] = [level for level in report.pairs[0].levels if level.level == "timing"]
-    assert (timing.is_compared, timing.count, timing.note) == (False, 0, "not compared: the times of A are made up")
+    assert (timing.is_compared, timing.count, timing.note) == (
+        False,
+        0,
+        "not compared: the times of A are made up",
+    )
     assert MADE_UP_NS == STEP_NS
 
 
@@ -259,7 +317,9 @@ def test_real_times_are_compared_wherever_they_come_from() -> None:
 
 
 def test_what_was_compared_in_no_pair_is_not_called_equal() -> None:
-    said = [line.plain for line in stat_lines(diff(_as_imported(RESPONSES), _as_imported(RESPONSES)))]
+    said = [
+        line.plain for line in stat_lines(diff(_as_imported(RESPONSES), _as_imported(RESPONSES)))
+    ]
     assert {"timing     not compared", "request    not compared", "events     equal"} <= {*said}
     twice = [recording_of(*recorded(RESPONSES), number=number) for number in (1, 2)]
     alone = diff(twice, [recording_of(*recorded(CHAT_REPLY))])
@@ -273,8 +333,13 @@ def test_a_request_is_told_by_its_parts() -> None:
         return RESPONSES._replace(target=target)
 
     def where(a: Reply, b: Reply, **terms: Any) -> list[str]:
-        return [str(each.where) for each in compared(a, b, "request", **terms).pairs[0].levels[0].differences]
+        return [
+            str(each.where)
+            for each in compared(a, b, "request", **terms).pairs[0].levels[0].differences
+        ]
 
     assert where(named("/openai/v1/responses"), named("/v1/other")) == ["path"]
     assert where(named("/v1/responses?a=1"), named("/v1/responses?a=2")) == ["query · a"]
-    assert where(named("/v1/responses?a=1"), named("/v1/responses?a=2"), exact=True) == ["path and query"]
+    assert where(named("/v1/responses?a=1"), named("/v1/responses?a=2"), exact=True) == [
+        "path and query"
+    ]

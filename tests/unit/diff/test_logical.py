@@ -17,7 +17,10 @@ def requests(a: list[Recording], b: list[Recording]) -> Report:
 
 @pytest.mark.parametrize("turn", [False, True])
 def test_both_ways_to_send_a_conversation_are_equal(turn: bool) -> None:
-    for one, other in [(whole_history(), by_delta(turn=turn)), (by_delta(turn=turn), whole_history())]:
+    for one, other in [
+        (whole_history(), by_delta(turn=turn)),
+        (by_delta(turn=turn), whole_history()),
+    ]:
         report = requests(one, other)
         assert [(pair.a.number, pair.b.number, pair.how) for pair in report.pairs] == [
             *((1, 1, "exact"), (2, 2, "exact"), (3, 3, "exact")),
@@ -37,7 +40,9 @@ def test_ids_of_responses_are_no_difference() -> None:
 
 def test_a_difference_is_named_where_it_is() -> None:
     other = by_delta()
-    other[1] = made(2, asks([{**RESULT, "output": "12"}], "resp_1"), answer("resp_2", said("You rolled 7.")))
+    other[1] = made(
+        2, asks([{**RESULT, "output": "12"}], "resp_1"), answer("resp_2", said("You rolled 7."))
+    )
     report = requests(whole_history()[:2], other[:2])
     [found] = report.pairs[1].levels[0].differences
     assert (found.where, found.a, found.b) == ("input[2].output", '"7"', '"12"')
@@ -61,7 +66,10 @@ def test_exactly_nothing_is_put_together() -> None:
 
 def test_bodies_that_are_no_json_are_still_compared() -> None:
     one, other = (made(4, None) for _ in range(2))
-    form = msgspec.structs.replace(one, request_body=b"--x"), msgspec.structs.replace(other, request_body=b"--y")
+    form = (
+        msgspec.structs.replace(one, request_body=b"--x"),
+        msgspec.structs.replace(other, request_body=b"--y"),
+    )
     report = requests([*by_delta(), form[0]], [*by_delta(), form[1]])
     assert [each.where for each in report.pairs[3].levels[0].differences] == ["(the body)"]
 
@@ -76,7 +84,9 @@ def test_bodies_that_are_no_json_are_still_compared() -> None:
         ("", "?key=REDACTED", []),  # the same key may be in a header
     ],
 )
-def test_a_parameter_is_a_difference_even_where_its_value_is_not_kept(a: str, b: str, differences: object) -> None:
+def test_a_parameter_is_a_difference_even_where_its_value_is_not_kept(
+    a: str, b: str, differences: object
+) -> None:
     one = made(1, asks("Hello"), answer("resp_1", said("Hi.")))
     sides = []
     for query in (a, b):

@@ -1,4 +1,6 @@
-"""Level `shape`: what a model says again does not differ, what its provider or its tools changed does."""
+"""Level `shape`: what a model says again does not differ, what its provider or its tools changed
+does.
+"""
 
 from __future__ import annotations
 
@@ -27,8 +29,13 @@ def changed(change: Callable[[Json], None]) -> Reply:
 
 
 @every_api
-@table(("old", "new"), [("sunny", "rainy, as it often is"), ("Lyon", "Nice"), ("87", "12"), ("3}", "4}")])
-def test_other_words_arguments_and_counts_have_the_same_shape(good: Reply, old: str, new: str) -> None:
+@table(
+    ("old", "new"),
+    [("sunny", "rainy, as it often is"), ("Lyon", "Nice"), ("87", "12"), ("3}", "4}")],
+)
+def test_other_words_arguments_and_counts_have_the_same_shape(
+    good: Reply, old: str, new: str
+) -> None:
     if old in str(good.events):
         assert shapes(good, replaced(good, old, new)) == []
 
@@ -42,14 +49,19 @@ def test_how_many_deltas_a_text_has_is_not_a_part_of_the_shape(good: Reply) -> N
 
 @every_api
 def test_another_tool_is_another_shape(good: Reply) -> None:
-    missing, added = ("missing", "items", "tool_call look_up", None), ("added", "items", None, "tool_call look_out")
+    missing, added = (
+        ("missing", "items", "tool_call look_up", None),
+        ("added", "items", None, "tool_call look_out"),
+    )
     assert shapes(good, replaced(good, "look_up", "look_out")) == [missing, added]
 
 
 @pytest.mark.parametrize("name", ["openai-responses", "anthropic"])
 def test_an_event_of_a_new_kind_is_another_shape(name: str) -> None:
     good = GOOD[name]
-    more = good._replace(events=(*good.events[:-1], {"type": "model.mused", "about": 1}, good.events[-1]))
+    more = good._replace(
+        events=(*good.events[:-1], {"type": "model.mused", "about": 1}, good.events[-1])
+    )
     [(change, where, one, other)] = shapes(good, more)
     assert (change, where, one) == ("added", "model.mused", None)
     assert str(other).startswith('{"about":1,')
@@ -68,7 +80,9 @@ def test_a_field_of_another_type_is_named_with_both_values() -> None:
 
     one = RESPONSES._replace(events=RESPONSES.events[3:5])
     other = changed(as_text)._replace(events=changed(as_text).events[3:5])
-    assert shapes(one, other) == [("changed", "response.output_text.delta · output_index", "0", '"0"')]
+    assert shapes(one, other) == [
+        ("changed", "response.output_text.delta · output_index", "0", '"0"')
+    ]
 
 
 def test_a_field_of_an_item_is_named_with_the_type_of_the_item() -> None:

@@ -36,10 +36,14 @@ from tests.support.zstandard import zstd
 from tests.unit.wire.framing.test_sse import cut_streams
 
 IDS = ("01a00000-0000-7000-8000-000000000001", "01a00000-0000-7000-8000-000000000002")
-HEAD = RequestHead(IDS[1], IDS[0], 1, "POST", "/v1/responses", "openai", [("content-type", "application/json")])
+HEAD = RequestHead(
+    IDS[1], IDS[0], 1, "POST", "/v1/responses", "openai", [("content-type", "application/json")]
+)
 SSE = "text/event-stream; charset=utf-8"
 CREATED = b'event: response.created\ndata: {"type":"response.created","sequence_number":0}\n\n'
-COMPLETED = b'event: response.completed\ndata: {"type":"response.completed","sequence_number":1}\n\n'
+COMPLETED = (
+    b'event: response.completed\ndata: {"type":"response.completed","sequence_number":1}\n\n'
+)
 
 
 def capture(
@@ -53,7 +57,9 @@ def capture(
     request: bytes = b"{}",
     quick: bool = False,
 ) -> list[Event]:
-    """An exchange whose chunks arrive a millisecond apart; with `quick` each is tried as a common frame first."""
+    """An exchange whose chunks arrive a millisecond apart; with `quick` each is tried as a common
+    frame first.
+    """
     one = Capture(*IDS, by_name(api), 1_000)
     headers = [("Content-Type", content_type)] + ([("content-encoding", coding)] if coding else [])
     events = one.request(HEAD, request, wire=request)
@@ -73,26 +79,59 @@ def ending(events: list[Event]) -> EndRecord:
 
 
 def reads(events: list[Event]) -> list[list[int]]:
-    return list(itertools.chain.from_iterable(msgspec.json.decode(e.raw) for e in events if e.kind == "reads"))
+    return list(
+        itertools.chain.from_iterable(
+            msgspec.json.decode(e.raw) for e in events if e.kind == "reads"
+        )
+    )
 
 
 def without_reads(events: list[Event]) -> list[tuple[Any, ...]]:
-    """What must not depend on the chunking: everything but times, reads, and what is chained to them."""
-    return [(e.kind, e.type, e.sequence_number, e.raw) for e in events if e.kind not in ("reads", "end")]
+    """What must not depend on the chunking: everything but times, reads, and what is chained to
+    them.
+    """
+    return [
+        (e.kind, e.type, e.sequence_number, e.raw) for e in events if e.kind not in ("reads", "end")
+    ]
 
 
 FRAMES = st.sampled_from(
     [
-        *(CREATED, COMPLETED, b": ping\n\n", b'data: {"type":"x"}\n\n', b"data: [DONE]\n\n", b"data: {\n\n"),
-        *(b'event: a\r\ndata: {"type":"x"}\r\n\r\n', b"event: a\ndata: 1\ndata: 2\n\n", b"event: a\ndata: 1"),
-        *(b'event: a\ndata: {"type":"x"}\n\n' * 2, b"\n\n", b"\n", b"", b'event: error\ndata: {"error":1}\n\n'),
-        *(b'event: response.created\ndata: {"type":"y"}\r\n\n', b"event: response.created\ndata: x\ndata: y\n\n"),
+        *(
+            CREATED,
+            COMPLETED,
+            b": ping\n\n",
+            b'data: {"type":"x"}\n\n',
+            b"data: [DONE]\n\n",
+            b"data: {\n\n",
+        ),
+        *(
+            b'event: a\r\ndata: {"type":"x"}\r\n\r\n',
+            b"event: a\ndata: 1\ndata: 2\n\n",
+            b"event: a\ndata: 1",
+        ),
+        *(
+            b'event: a\ndata: {"type":"x"}\n\n' * 2,
+            b"\n\n",
+            b"\n",
+            b"",
+            b'event: error\ndata: {"error":1}\n\n',
+        ),
+        *(
+            b'event: response.created\ndata: {"type":"y"}\r\n\n',
+            b"event: response.created\ndata: x\ndata: y\n\n",
+        ),
     ]
 )
 APIS = st.sampled_from(["openai-responses", "openai-chat", "anthropic", "gemini", "other"])
 
 
-@given(st.lists(FRAMES, max_size=12), APIS, st.sampled_from([None, "gzip"]), st.sampled_from([SSE, "text/plain"]))
+@given(
+    st.lists(FRAMES, max_size=12),
+    APIS,
+    st.sampled_from([None, "gzip"]),
+    st.sampled_from([SSE, "text/plain"]),
+)
 @example([CREATED] * 3, "openai-responses", None, SSE)
 @example([CREATED, COMPLETED], "openai-responses", None, SSE)
 @example([CREATED, *[b"event: a\ndata: {}\n\n"] * 3], "openai-responses", None, SSE)
@@ -100,7 +139,14 @@ def test_a_common_frame_is_the_event_that_any_other_way_gives(
     chunks: list[bytes], api: str, coding: str | None, content_type: str
 ) -> None:
     plain, quick = (
-        capture(chunks, api=api, coding=coding, content_type=content_type, quick=quick, outcome="client_disconnect")
+        capture(
+            chunks,
+            api=api,
+            coding=coding,
+            content_type=content_type,
+            quick=quick,
+            outcome="client_disconnect",
+        )
         for quick in (False, True)
     )
     assert quick == plain
@@ -157,7 +203,9 @@ def test_told_the_same_again_it_makes_the_same_events(stream: tuple[bytes, list[
 
 
 @given(cut_streams(), st.sampled_from(["gzip", "br", "zstd"]), st.integers(1, 50))
-def test_a_coded_body_is_recorded_decoded(stream: tuple[bytes, list[bytes]], coding: str, size: int) -> None:
+def test_a_coded_body_is_recorded_decoded(
+    stream: tuple[bytes, list[bytes]], coding: str, size: int
+) -> None:
     data = stream[0]
     wire = {"gzip": gzip.compress, "br": brotli.compress, "zstd": zstd.compress}[coding](data)
     events = capture([wire[i : i + size] for i in range(0, len(wire), size)], coding=coding)
@@ -169,12 +217,21 @@ def test_a_coded_body_is_recorded_decoded(stream: tuple[bytes, list[bytes]], cod
 
 def test_an_unlabelled_gzip_stream_is_recorded_decoded() -> None:
     events = capture([gzip.compress(CREATED + COMPLETED)])
-    assert [event.type for event in events if event.kind == "frame"] == ["response.created", "response.completed"]
+    assert [event.type for event in events if event.kind == "frame"] == [
+        "response.created",
+        "response.completed",
+    ]
     assert ending(events).coding == "gzip"
 
 
 @pytest.mark.parametrize(
-    "wire", [b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"\x1f\x8bdata: x\n\n", gzip.compress(CREATED, mtime=0)[:10]]
+    "wire",
+    [
+        b"\x1f\x8b",
+        b"\x28\xb5\x2f\xfd",
+        b"\x1f\x8bdata: x\n\n",
+        gzip.compress(CREATED, mtime=0)[:10],
+    ],
 )
 @pytest.mark.parametrize("outcome", ["eof", "truncated"])
 def test_a_body_that_only_looks_like_gzip_is_exact(wire: bytes, outcome: Outcome) -> None:
@@ -247,9 +304,27 @@ STATUSES = [
     ("openai-responses", [b'data: {"type":"error"}\n\n'], 429, "eof", "error_status"),
     ("openai-chat", [b"data: {}\n\n"], 200, "eof", "completed"),
     ("openai-chat", [b'data: {"error":{}}\n\n', b"data: [DONE]\n\n"], 200, "eof", "completed"),
-    ("openai-chat", [b'data: {"error":{"message":"x"}}\n\n', b"data: [DONE]\n\n"], 200, "eof", "failed"),
-    ("anthropic", [b'event: message_start\ndata: {"type":"message_start"}\n\n'], 200, "eof", "incomplete"),
-    ("anthropic", [b'event: message_stop\ndata: {"type":"message_stop"}\n\n'], 200, "eof", "completed"),
+    (
+        "openai-chat",
+        [b'data: {"error":{"message":"x"}}\n\n', b"data: [DONE]\n\n"],
+        200,
+        "eof",
+        "failed",
+    ),
+    (
+        "anthropic",
+        [b'event: message_start\ndata: {"type":"message_start"}\n\n'],
+        200,
+        "eof",
+        "incomplete",
+    ),
+    (
+        "anthropic",
+        [b'event: message_stop\ndata: {"type":"message_stop"}\n\n'],
+        200,
+        "eof",
+        "completed",
+    ),
     ("gemini", [b'data: {"candidates":[]}\r\n\r\n'], 200, "eof", "completed"),
     ("other", [b"data: x\n\n"], 200, "upstream_reset", "upstream_reset"),
 ]
@@ -269,21 +344,35 @@ def test_an_exchange_without_a_response_ends_too() -> None:
     events += one.end(5, ExchangeEnd("upstream_unreachable", "connection refused"))
     assert [event.kind for event in events] == ["request", "end"]
     end = ending(events)
-    assert (end.status, end.error, end.http_status) == ("upstream_unreachable", "connection refused", None)
+    assert (end.status, end.error, end.http_status) == (
+        "upstream_unreachable",
+        "connection refused",
+        None,
+    )
 
 
 def test_the_request_is_its_head_and_its_body_in_parts() -> None:
     sent = bytes(range(256)) * 3000
     head, *parts = [event for event in capture([], request=sent) if event.kind == "request"]
     record = msgspec.json.decode(head.raw, type=RequestRecord)
-    assert (record.method, record.target, record.headers) == (HEAD.method, HEAD.target, HEAD.headers)
-    assert (record.wire_bytes, record.wire_sha256, record.complete) == (len(sent), sha256(sent).hexdigest(), True)
+    assert (record.method, record.target, record.headers) == (
+        HEAD.method,
+        HEAD.target,
+        HEAD.headers,
+    )
+    assert (record.wire_bytes, record.wire_sha256, record.complete) == (
+        len(sent),
+        sha256(sent).hexdigest(),
+        True,
+    )
     assert {part.type for part in parts} == {"body"}
     assert b"".join(part.raw for part in parts) == sent
 
 
 def test_a_long_frame_has_its_keys_on_its_last_part() -> None:
-    payload = b'{"type":"response.created","image":"' + b"x" * FRAME_LIMIT * 2 + b'","sequence_number":7}'
+    payload = (
+        b'{"type":"response.created","image":"' + b"x" * FRAME_LIMIT * 2 + b'","sequence_number":7}'
+    )
     parts = [event for event in capture([b"data: " + payload + b"\n\n"]) if event.kind == "part"]
     assert [event.type for event in parts] == [None, None, "response.created"]
     assert (parts[-1].sequence_number, parts[-1].data_start) == (7, None)
@@ -296,7 +385,10 @@ def test_data_start_points_at_the_payload_also_behind_a_byte_order_mark(mark: by
     for frame in frames:
         assert frame.data_start is not None
         assert frame.data_length is not None
-        assert msgspec.json.decode(frame.raw[frame.data_start :][: frame.data_length])["type"] == frame.type
+        assert (
+            msgspec.json.decode(frame.raw[frame.data_start :][: frame.data_length])["type"]
+            == frame.type
+        )
 
 
 @pytest.mark.parametrize("coding", [None, "gzip"])
@@ -304,14 +396,27 @@ def test_a_gap_is_counted_and_what_follows_is_kept(coding: str | None) -> None:
     encode = gzip.compress if coding else bytes
     one = Capture(*IDS, by_name("openai-responses"), 1_000)
     events = one.request(HEAD, b"", wire=b"")
-    events += one.response(1_000, ResponseHead(200, "OK", [("content-type", SSE), ("content-encoding", coding or "")]))
+    events += one.response(
+        1_000, ResponseHead(200, "OK", [("content-type", SSE), ("content-encoding", coding or "")])
+    )
     first, last = encode(CREATED + b"data: torn"), encode(COMPLETED)
     events += one.chunk(2_000, first)
-    events += one.gap(GapRecord("response", 3, 999, "digest", 3_000, 4_000, "the journal is at its bound"))
+    events += one.gap(
+        GapRecord("response", 3, 999, "digest", 3_000, 4_000, "the journal is at its bound")
+    )
     events += one.chunk(5_000, last)
     events += one.end(6_000, ExchangeEnd("eof"))
     kinds = [event.kind for event in events]
-    assert kinds == ["request", "response", "frame", "tail", "gap", "body" if coding else "frame", "reads", "end"]
+    assert kinds == [
+        "request",
+        "response",
+        "frame",
+        "tail",
+        "gap",
+        "body" if coding else "frame",
+        "reads",
+        "end",
+    ]
     gap = msgspec.json.decode(events[4].raw, type=GapRecord)
     assert (gap.chunks, gap.size_bytes, gap.from_ns, gap.to_ns) == (3, 999, 2_000, 3_000)
     end = ending(events)
@@ -333,7 +438,9 @@ OTHER_TYPES = ("text/plain", "application/json", "application/octet-stream", "")
 
 
 @given(cut_streams(), st.sampled_from(OTHER_TYPES))
-def test_a_stream_of_another_type_is_framed_as_any(stream: tuple[bytes, list[bytes]], content_type: str) -> None:
+def test_a_stream_of_another_type_is_framed_as_any(
+    stream: tuple[bytes, list[bytes]], content_type: str
+) -> None:
     data, chunks = stream
     events = capture(chunks, content_type=content_type)
     assert body(events) == data
@@ -349,11 +456,16 @@ def test_a_stream_of_another_type_is_framed_as_any(stream: tuple[bytes, list[byt
 @pytest.mark.parametrize("content_type", OTHER_TYPES)
 @pytest.mark.parametrize("coding", [None, "gzip"])
 @pytest.mark.parametrize("begins", [b"", b": hello\n\n", BOM, b"id: 1\n", b"retry: 5\n\n"])
-def test_a_stream_of_another_type_has_its_end(content_type: str, coding: str | None, begins: bytes) -> None:
+def test_a_stream_of_another_type_has_its_end(
+    content_type: str, coding: str | None, begins: bytes
+) -> None:
     data = begins + CREATED + COMPLETED
     wire = gzip.compress(data) if coding else data
     events = capture([wire[:3], wire[3:]], content_type=content_type, coding=coding)
-    assert [event.type for event in events if event.kind == "frame"][-2:] == ["response.created", "response.completed"]
+    assert [event.type for event in events if event.kind == "frame"][-2:] == [
+        "response.created",
+        "response.completed",
+    ]
     assert ending(events).status == "completed"
     cut = capture([begins + CREATED], content_type=content_type)
     assert ending(cut).status == "incomplete"

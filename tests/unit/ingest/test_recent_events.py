@@ -15,17 +15,28 @@ from tests.support.rows import make_end, make_events, make_exchange, make_sessio
 def stream(number: int, raws: Sequence[bytes] = (b"a", b"b", b"c")) -> list[Event]:
     kinds: list[Kind] = ["frame" for _ in raws]
     kinds.append("end")
-    return make_events(make_exchange(make_session(1), number), [*raws, make_end("completed")], kinds)
+    return make_events(
+        make_exchange(make_session(1), number), [*raws, make_end("completed")], kinds
+    )
 
 
 def begun(events: Sequence[Event]) -> list[Exchange]:
     """The exchanges whose first event is among these."""
-    numbers = [number for number in (1, 2) for event in events if event.pos == 0 and event in stream(number)]
+    numbers = [
+        number
+        for number in (1, 2)
+        for event in events
+        if event.pos == 0 and event in stream(number)
+    ]
     return [make_exchange(make_session(1), number) for number in numbers]
 
 
 def ended(recent: RecentEvents, *commits: Sequence[Event]) -> list[list[Event]]:
-    return [list(whole.events) for commit in commits for whole in recent.add(begun(commit), commit).values()]
+    return [
+        list(whole.events)
+        for commit in commits
+        for whole in recent.add(begun(commit), commit).values()
+    ]
 
 
 def test_an_exchange_that_ends_is_whole_however_commits_divide_it() -> None:

@@ -33,11 +33,13 @@ def test_a_text_is_the_same_in_a_list_and_with_a_mark_of_what_is_cached() -> Non
     marked = {"type": "text", "text": "hi", "cache_control": {"type": "ephemeral"}}
     for api in ("anthropic", "openai-chat"):
         plain, listed = (
-            of(api, {"model": "m", "messages": [{"role": "user", "content": content}]}) for content in ("hi", [marked])
+            of(api, {"model": "m", "messages": [{"role": "user", "content": content}]})
+            for content in ("hi", [marked])
         )
         assert plain == listed
     texts = [
-        of("openai-responses", {"input": given}) for given in ("hi", [user("hi")], [{"type": "message", **user("hi")}])
+        of("openai-responses", {"input": given})
+        for given in ("hi", [user("hi")], [{"type": "message", **user("hi")}])
     ]
     assert texts[0] == texts[1] == texts[2]
 
@@ -45,7 +47,9 @@ def test_a_text_is_the_same_in_a_list_and_with_a_mark_of_what_is_cached() -> Non
 def test_an_answer_is_the_same_in_pieces_and_with_its_reasoning() -> None:
     def contents(*answer: Any) -> Chain:
         asking = {"role": "user", "parts": [{"text": "hi"}]}
-        return of("gemini", {"contents": [asking, *answer, asking]}, "/v1beta/models/g:generateContent")
+        return of(
+            "gemini", {"contents": [asking, *answer, asking]}, "/v1beta/models/g:generateContent"
+        )
 
     def says(*parts: Any) -> dict[str, Any]:
         return {"role": "model", "parts": list(parts)}
@@ -69,11 +73,14 @@ def test_the_beginning_of_an_answer_is_part_of_it() -> None:
 def test_reasoning_that_is_only_referred_to_is_left_out_as_any() -> None:
     said: Told = [user("hi"), {"role": "assistant", "content": "Hello!"}, user("more")]
     reference = {"type": "item_reference", "id": "rs_0123456789"}
-    plain, with_it = (of("openai-responses", {"input": given}) for given in (said, [said[0], reference, *said[1:]]))
-    assert plain == with_it
-    assert of("openai-responses", {"input": [user("hi"), {**reference, "id": "msg_0123456789"}]}).links == (
-        "msg_0123456789",
+    plain, with_it = (
+        of("openai-responses", {"input": given})
+        for given in (said, [said[0], reference, *said[1:]])
     )
+    assert plain == with_it
+    assert of(
+        "openai-responses", {"input": [user("hi"), {**reference, "id": "msg_0123456789"}]}
+    ).links == ("msg_0123456789",)
 
 
 def test_only_the_last_ids_are_links_and_none_that_another_conversation_may_have() -> None:
@@ -90,7 +97,19 @@ JSON = st.recursive(
     lambda inner: (
         st.lists(inner, max_size=3)
         | st.dictionaries(
-            st.sampled_from(["role", "content", "parts", "type", "text", "tool_calls", "function", "name", "args"]),
+            st.sampled_from(
+                [
+                    "role",
+                    "content",
+                    "parts",
+                    "type",
+                    "text",
+                    "tool_calls",
+                    "function",
+                    "name",
+                    "args",
+                ]
+            ),
             inner | st.sampled_from(["assistant", "model", "message", "tool_use", "function_call"]),
             max_size=4,
         )

@@ -71,7 +71,9 @@ def problem(journal: Journal) -> str | None:
 
 @pytest.mark.parametrize("deed", DEEDS.values(), ids=DEEDS)
 @pytest.mark.parametrize("durable", [False, True])
-def test_a_reader_gets_each_record_once_whatever_is_deleted(tmp_path: Path, deed: Deed, durable: bool) -> None:
+def test_a_reader_gets_each_record_once_whatever_is_deleted(
+    tmp_path: Path, deed: Deed, durable: bool
+) -> None:
     journal = Journal(tmp_path / "journal", "r", segment_bytes=300, durable=durable)
     follower, exchange = JournalReader(journal.directory), journal.exchange()
     written = [b"%03d" % number * 20 for number in range(30)]
@@ -128,17 +130,23 @@ def test_what_the_ingester_deletes_stays_deleted(tmp_path: Path) -> None:
     journal.look()
     assert reader.segment_numbers(journal.directory)[0] == 6
     assert journal.files.damage == Damage()
-    assert len(os.listdir("/dev/fd")) == open_before - 5 + 1, "their descriptors are closed, the place is held"
+    assert len(os.listdir("/dev/fd")) == open_before - 5 + 1, (
+        "their descriptors are closed, the place is held"
+    )
     journal.close()
 
 
-def test_no_more_descriptors_are_held_than_the_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_more_descriptors_are_held_than_the_limit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(held_files, "HELD_LIMIT", 5)
     open_before = len(os.listdir("/dev/fd"))
     journal = Journal(tmp_path, "r", segment_bytes=10)
     for number in range(30):
         journal.exchange().write(Mark.CHUNK, number, b"payload")
-    assert len(os.listdir("/dev/fd")) == open_before + 5 + 2, "and the segment that is written, and the lock"
+    assert len(os.listdir("/dev/fd")) == open_before + 5 + 2, (
+        "and the segment that is written, and the lock"
+    )
     journal.close()
     assert len(os.listdir("/dev/fd")) == open_before
 
@@ -188,7 +196,9 @@ def test_a_folder_that_cannot_be_made_again_is_said_until_it_can(
     journal.close()
 
 
-def test_a_segment_that_does_not_come_back_is_a_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_segment_that_does_not_come_back_is_a_damage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     journal = Journal(tmp_path, "r", segment_bytes=100)
     exchange = journal.exchange()
     for number in range(6):

@@ -95,7 +95,9 @@ def request(path: Path, exchange_id: str) -> tuple[RequestRecord, bytes]:
     return msgspec.json.decode(head, type=RequestRecord), b"".join(part for (part,) in parts)
 
 
-def test_what_is_in_the_log_is_overwritten_and_what_is_not_stays(store: Store, journal: Journal, path: Path) -> None:
+def test_what_is_in_the_log_is_overwritten_and_what_is_not_stays(
+    store: Store, journal: Journal, path: Path
+) -> None:
     long, upload = Exchange(journal, SECRET).chunk(b"data: 1\n\n"), Upload(journal).sends(SECRET)
     short = Exchange(journal, SECRET).chunk(COMPLETED).end()
     ingester = Ingester(store, journal.directory, never)
@@ -131,7 +133,9 @@ def test_an_ingester_that_dies_anywhere_behind_it_makes_the_same_of_the_rest(
             "session_id": ids[1].replace("s", "2"),
             "started_ns": 1,
         }
-        left.append(([Exchange(each, SECRET, **head) for each in journals], stream(seed * 10 + number, 12)))
+        left.append(
+            ([Exchange(each, SECRET, **head) for each in journals], stream(seed * 10 + number, 12))
+        )
     while left:
         exchanges, chunks = noise.choice(left)
         for exchange in exchanges:
@@ -163,7 +167,9 @@ def test_what_a_dead_ingester_left_standing_goes_with_the_next(
     assert standing(journal) == 0
 
 
-def test_what_begins_behind_the_place_stays_until_it_is_in_the_log(store: Store, journal: Journal, path: Path) -> None:
+def test_what_begins_behind_the_place_stays_until_it_is_in_the_log(
+    store: Store, journal: Journal, path: Path
+) -> None:
     """In the segment of which a dead ingester had told a part: the next one overwrites that part."""
     Exchange(journal, SECRET).end()
     Ingester(store, journal.directory, never).drain()
@@ -183,7 +189,9 @@ def test_only_the_stretch_is_read(journal: Journal) -> None:
         Exchange(journal, SECRET)
     file = journal.directory / segment_name(1)
     records = list(parse(file.read_bytes()[len(MAGIC) :], Position(1, len(MAGIC))))
-    scrub._overwrite(file, [(0, records[1].position.offset)], lambda record: record.mark == Mark.REQUEST_BODY)
+    scrub._overwrite(
+        file, [(0, records[1].position.offset)], lambda record: record.mark == Mark.REQUEST_BODY
+    )
     assert standing(journal) == 2
 
 
@@ -240,13 +248,20 @@ def test_a_journal_is_readable_however_far_the_overwriting_came(
         found = JournalReader(journal.directory).read(2**20, writer_is_dead=True)
         assert [record.position for record in found] == [record.position for record in whole]
         for record, before in zip(found, whole, strict=True):
-            assert record == before or (record.mark == Mark.BLANK and before.mark == Mark.REQUEST_BODY)
-    blanks = [(record.exchange, any(record.payload)) for record in found if record.mark == Mark.BLANK]
+            assert record == before or (
+                record.mark == Mark.BLANK and before.mark == Mark.REQUEST_BODY
+            )
+    blanks = [
+        (record.exchange, any(record.payload)) for record in found if record.mark == Mark.BLANK
+    ]
     assert blanks == [(1, False), (3, False)]
 
 
 def test_what_cannot_be_overwritten_is_said_and_goes_with_its_segment(
-    store: Store, journal: Journal, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    store: Store,
+    journal: Journal,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def fails(fd: int) -> None:
         raise OSError(5, "Input/output error")
@@ -277,7 +292,9 @@ def test_all_bodies_of_a_segment_take_one_sync_which_comes_before_the_first_zero
     assert (standing_at_syncs, standing(journal)) == ([3], 0)
 
 
-def test_a_log_that_never_had_the_body_says_that_it_is_missing(store: Store, journal: Journal, tmp_path: Path) -> None:
+def test_a_log_that_never_had_the_body_says_that_it_is_missing(
+    store: Store, journal: Journal, tmp_path: Path
+) -> None:
     exchange = Exchange(journal, SECRET).chunk(b"data: 1\n\n")
     keep_segments(Ingester(store, journal.directory, never)).drain()
     exchange.chunk(COMPLETED).end()
@@ -292,7 +309,11 @@ def test_a_log_that_never_had_the_body_says_that_it_is_missing(store: Store, jou
 
 
 def test_stretches_that_overlap_are_read_once() -> None:
-    spans = [(Position(1, 10), Position(1, 50)), (Position(1, 40), Position(2, 5)), (Position(1, 0), Position(1, 5))]
+    spans = [
+        (Position(1, 10), Position(1, 50)),
+        (Position(1, 40), Position(2, 5)),
+        (Position(1, 0), Position(1, 5)),
+    ]
     joined = scrub._joined(spans)
     assert joined == [(1, 0, 5), (1, 10, scrub._TO_ITS_END), (2, 0, 5)]
 
@@ -305,11 +326,16 @@ class Tunnelled(Exchange):
         return self
 
 
-def test_what_a_client_sent_after_a_101_is_overwritten_when_nobody_reads_it_again(tmp_path: Path) -> None:
+def test_what_a_client_sent_after_a_101_is_overwritten_when_nobody_reads_it_again(
+    tmp_path: Path,
+) -> None:
     """Not before its exchange has ended: what follows it is decoded with it, after a crash too."""
     journal = Journal(tmp_path, "r")
     first, second = (Tunnelled(journal).sends(SECRET) for _ in range(2))
-    scrubber, reader = RequestBodyScrubber(journal.directory, START), JournalReader(journal.directory)
+    scrubber, reader = (
+        RequestBodyScrubber(journal.directory, START),
+        JournalReader(journal.directory),
+    )
 
     def ingested(*, open_: set[int], place: Position | None = None) -> int:
         start = reader.position
@@ -320,7 +346,9 @@ def test_what_a_client_sent_after_a_101_is_overwritten_when_nobody_reads_it_agai
 
     assert ingested(open_={1, 2}) == 2
     first.end()
-    assert ingested(open_={2}, place=START) == 2, "the other one began before it, and the journal is read from there"
+    assert ingested(open_={2}, place=START) == 2, (
+        "the other one began before it, and the journal is read from there"
+    )
     second.end()
     assert ingested(open_=set()) == 0
     marks = [record.mark for record in JournalReader(journal.directory).read(2**20)]

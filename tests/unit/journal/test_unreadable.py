@@ -24,7 +24,16 @@ from recorder.model.events import GapRecord
 from recorder.store.write.writer import Store
 from recorder.wire.dialects import Keys
 from recorder.wire.framing.sse import Piece
-from tests.integration.ingest.test_ingester import COMPLETED, SSE, Exchange, body, ending, never, query, stream
+from tests.integration.ingest.test_ingester import (
+    COMPLETED,
+    SSE,
+    Exchange,
+    body,
+    ending,
+    never,
+    query,
+    stream,
+)
 from tests.support.empty_log import empty
 from tests.support.server import run
 
@@ -49,7 +58,9 @@ def store(path: Path) -> Iterator[Store]:
 
 @pytest.fixture
 def fault(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A fault of ours: on some blocks the reading of keys raises, in the middle of a chunk or at the end."""
+    """A fault of ours: on some blocks the reading of keys raises, in the middle of a chunk or at
+    the end.
+    """
     keys = Capture._keys
 
     def faulty(self: Capture, piece: Piece) -> Keys:
@@ -80,7 +91,9 @@ def assert_all_is_counted(path: Path, exchange: Exchange, chunks: int) -> None:
     assert (gap.size_bytes, gap.sha256) == (len(rest), sha256(rest).hexdigest() if rest else "")
     assert end.wire_bytes == len(exchange.received)
     assert (end.gap_chunks, end.gap_bytes, end.lossless) == (gap.chunks, gap.size_bytes, False)
-    raws = query(path, "SELECT raw FROM events WHERE exchange_id = ? AND kind = 'reads'", exchange.id)
+    raws = query(
+        path, "SELECT raw FROM events WHERE exchange_id = ? AND kind = 'reads'", exchange.id
+    )
     assert sum(len(msgspec.json.decode(raw)) for (raw,) in raws) + gap.chunks == chunks
     verified = run(path, "verify")
     assert verified.code == 0, verified.out
@@ -91,7 +104,9 @@ def test_what_follows_a_record_that_makes_no_sense_is_counted_and_kept(
 ) -> None:
     journal = Journal(root, "r")
     exchange = (
-        Exchange(journal, b'{"input": "a question"}').chunk(b"data: 1\n\ndata: ha").chunk(b"lf\n\ndata: again ha")
+        Exchange(journal, b'{"input": "a question"}')
+        .chunk(b"data: 1\n\ndata: ha")
+        .chunk(b"lf\n\ndata: again ha")
     )
     exchange._write(Mark.RESPONSE, b"not JSON")
     exchange.chunk(b"lf\n\n" + b"data: lost\n\n").chunk(COMPLETED).end()
@@ -105,8 +120,12 @@ def test_what_follows_a_record_that_makes_no_sense_is_counted_and_kept(
     assert any(record.exc_info for record in caplog.records), "with its traceback"
     [(name, records)] = kept(root).items()
     assert name.endswith(f".{exchange.id}.seg")
-    assert [record.mark for record in records] == [1, 3, 4, 5, 5, 4, 5, 5, 7], "all but the request, which the log has"
-    assert b"".join(each.payload for each in records if each.mark == Mark.CHUNK) == exchange.received
+    assert [record.mark for record in records] == [1, 3, 4, 5, 5, 4, 5, 5, 7], (
+        "all but the request, which the log has"
+    )
+    assert (
+        b"".join(each.payload for each in records if each.mark == Mark.CHUNK) == exchange.received
+    )
 
 
 @pytest.mark.long
@@ -114,12 +133,24 @@ def test_what_follows_a_record_that_makes_no_sense_is_counted_and_kept(
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("ingesters", [1, 7])
 def test_a_fault_of_ours_loses_nothing_uncounted(tmp_path: Path, seed: int, ingesters: int) -> None:
-    """Wherever chunks are cut, and though the ingester is begun anew, its records carried over or not."""
-    path, root, noise = tmp_path / "recorder.db", tmp_path / "recorder.db.journal", random.Random(seed)
+    """Wherever chunks are cut, and though the ingester is begun anew, its records carried over or
+    not.
+    """
+    path, root, noise = (
+        tmp_path / "recorder.db",
+        tmp_path / "recorder.db.journal",
+        random.Random(seed),
+    )
     journal = Journal(root, "r", segment_bytes=noise.choice([400, 2_000, 100_000]))
     good, bad = Exchange(journal), Exchange(journal)
     told, at = stream(seed), noise.randrange(30)
-    data = b"".join(told[:at]).rpartition(b"\n\n")[0] + b"\n\n" + POISON + b"\n\n" + b"".join(told[at:])
+    data = (
+        b"".join(told[:at]).rpartition(b"\n\n")[0]
+        + b"\n\n"
+        + POISON
+        + b"\n\n"
+        + b"".join(told[at:])
+    )
     cuts = sorted(noise.randrange(len(data)) for _ in told)
     chunks = [data[a:b] for a, b in zip([0, *cuts], [*cuts, len(data)], strict=True)]
     with Store(empty(path)) as store:
@@ -145,7 +176,9 @@ def test_a_fault_of_ours_loses_nothing_uncounted(tmp_path: Path, seed: int, inge
 
 
 @pytest.mark.usefixtures("fault")
-@pytest.mark.parametrize("chunks", [[POISON], [b"data: 1\n\n", POISON], [b"data: 1\n\n" + POISON + b"\n\n", COMPLETED]])
+@pytest.mark.parametrize(
+    "chunks", [[POISON], [b"data: 1\n\n", POISON], [b"data: 1\n\n" + POISON + b"\n\n", COMPLETED]]
+)
 def test_a_fault_at_the_end_of_a_stream_is_counted_too(
     store: Store, root: Path, path: Path, chunks: list[bytes]
 ) -> None:
@@ -161,7 +194,9 @@ def test_a_fault_at_the_end_of_a_stream_is_counted_too(
 
 
 @pytest.mark.usefixtures("fault")
-def test_the_rest_of_a_coded_stream_is_counted_as_it_was_sent(store: Store, root: Path, path: Path) -> None:
+def test_the_rest_of_a_coded_stream_is_counted_as_it_was_sent(
+    store: Store, root: Path, path: Path
+) -> None:
     journal = Journal(root, "r")
     coder = gzip.compress(b"data: 1\n\n"), gzip.compress(POISON + b"\n\n"), gzip.compress(COMPLETED)
     exchange = Exchange(journal, response=[*SSE, ("Content-Encoding", "gzip")])
@@ -185,18 +220,26 @@ def test_a_request_that_cannot_be_read_is_an_exchange_with_gaps(
 
     monkeypatch.setattr(assembler, "grouped", faulty)
     journal = Journal(root, "r")
-    exchange = Exchange(journal, b'{"input": "a question"}').chunk(b"data: 1\n\n").chunk(COMPLETED).end()
+    exchange = (
+        Exchange(journal, b'{"input": "a question"}').chunk(b"data: 1\n\n").chunk(COMPLETED).end()
+    )
     journal.close()
     recover(store, root, never)
     gaps = query(path, "SELECT raw FROM events WHERE kind = 'gap' ORDER BY pos")
     request, response = (msgspec.json.decode(raw, type=GapRecord) for (raw,) in gaps)
     assert (request.of, request.size_bytes) == ("request", len(b'{"input": "a question"}'))
-    assert (response.of, response.chunks, response.size_bytes) == ("response", 2, len(exchange.received))
+    assert (response.of, response.chunks, response.size_bytes) == (
+        "response",
+        2,
+        len(exchange.received),
+    )
     assert response.sha256 == sha256(exchange.received).hexdigest()
     assert run(path, "verify").code == 0
     [(name, records)] = kept(root).items()
     assert exchange.id in name
-    assert b'{"input": "a question"}' in [record.payload for record in records], "it is nowhere else"
+    assert b'{"input": "a question"}' in [record.payload for record in records], (
+        "it is nowhere else"
+    )
 
 
 def test_an_exchange_whose_first_record_makes_no_sense_is_counted_and_kept(
@@ -204,7 +247,11 @@ def test_an_exchange_whose_first_record_makes_no_sense_is_counted_and_kept(
 ) -> None:
     journal = Journal(root, "r")
     tape = journal.exchange()
-    for mark, payload in ((Mark.REQUEST, b"{}"), (Mark.REQUEST_BODY, b"asked"), (Mark.CHUNK, b"12345")):
+    for mark, payload in (
+        (Mark.REQUEST, b"{}"),
+        (Mark.REQUEST_BODY, b"asked"),
+        (Mark.CHUNK, b"12345"),
+    ):
         tape.write(mark, 1, payload)
     other = Exchange(journal).chunk(COMPLETED).end()
     with caplog.at_level(logging.ERROR):
@@ -218,7 +265,11 @@ def test_an_exchange_whose_first_record_makes_no_sense_is_counted_and_kept(
 
 
 def test_what_is_kept_has_a_bound(
-    store: Store, root: Path, path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    store: Store,
+    root: Path,
+    path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     monkeypatch.setattr(unreadable, "LIMIT_BYTES", 3_000)
     journal = Journal(root, "r")
@@ -266,13 +317,19 @@ def test_it_is_private_and_said_and_goes_with_a_purge(store: Store, root: Path, 
     store.close()
     folder = unreadable.folder(root)
     assert folder.stat().st_mode & 0o777 == 0o700
-    assert {each.path.stat().st_mode & 0o777 for each in unreadable.unreadable_files(root)} == {0o600}
+    assert {each.path.stat().st_mode & 0o777 for each in unreadable.unreadable_files(root)} == {
+        0o600
+    }
     said = run(path, "doctor").out.decode()
     [line] = [line for line in said.splitlines() if str(folder) in line]
     assert line.startswith("warn")
     assert "3 " in line
-    [(session_id,)] = query(path, "SELECT session_id FROM exchanges WHERE exchange_id = ?", exchange.id)
+    [(session_id,)] = query(
+        path, "SELECT session_id FROM exchanges WHERE exchange_id = ?", exchange.id
+    )
     purged = run(path, "db", "purge", session_id, "--yes")
     assert purged.code == 0, purged.err
-    assert [name.split(".")[1] for name in kept(root)] == [other.id], "what may be of it is gone too"
+    assert [name.split(".")[1] for name in kept(root)] == [other.id], (
+        "what may be of it is gone too"
+    )
     assert "1 piece" in purged.err

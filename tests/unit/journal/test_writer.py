@@ -1,4 +1,6 @@
-"""`recorder.journal.writer`, `recorder.journal.reader`: what was written is read back, whatever happened in between."""
+"""`recorder.journal.writer`, `recorder.journal.reader`: what was written is read back, whatever
+happened in between.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +59,9 @@ class Disk:
 
 
 def gaps(told: list[Told]) -> list[Gap]:
-    return [msgspec.json.decode(payload, type=Gap) for _, mark, _, payload in told if mark == Mark.GAP]
+    return [
+        msgspec.json.decode(payload, type=Gap) for _, mark, _, payload in told if mark == Mark.GAP
+    ]
 
 
 def test_records_come_back_in_order_across_segments(tmp_path: Path) -> None:
@@ -72,7 +76,9 @@ def test_records_come_back_in_order_across_segments(tmp_path: Path) -> None:
     journal.close()
     assert len(segment_numbers(tmp_path / "r")) > 10
     assert read_all(tmp_path / "r") == expected
-    assert read_all(tmp_path / "r", limit_bytes=50) == expected, "a record longer than the limit is read whole"
+    assert read_all(tmp_path / "r", limit_bytes=50) == expected, (
+        "a record longer than the limit is read whole"
+    )
 
 
 def test_a_reader_follows_a_writer_and_resumes_where_it_stood(tmp_path: Path) -> None:
@@ -99,7 +105,9 @@ def test_a_torn_tail_is_dropped_and_said(tmp_path: Path) -> None:
     for cut in range(1, HEADER.size + len(b"torn")):
         path.write_bytes(whole[:-cut])
         reader = JournalReader(tmp_path / "r")
-        assert [record.payload for record in reader.read(1 << 20, writer_is_dead=True)] == [b"whole"]
+        assert [record.payload for record in reader.read(1 << 20, writer_is_dead=True)] == [
+            b"whole"
+        ]
         assert reader.read(1 << 20, writer_is_dead=True) == []
         assert "torn off" in reader.torn[0]
 
@@ -175,7 +183,10 @@ class Sparse:
 def test_a_journal_takes_a_gigabyte_or_a_tenth_of_the_free_disk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, free_bytes: int, bound_bytes: int
 ) -> None:
-    """The rest is counted. Not more than a segment stands over the bound: only whole ones can be deleted."""
+    """The rest is counted.
+
+    Not more than a segment stands over the bound: only whole ones can be deleted.
+    """
     disk = Sparse(free_bytes)
     monkeypatch.setattr(os, "statvfs", disk.statvfs)
     journal = Journal(tmp_path, "r", writev=disk.writev)
@@ -266,7 +277,9 @@ class Taken:
 
     def __call__(self, chunk: bytes) -> None:
         self.chunks.append(chunk)
-        self.journaled.append([payload for _, mark, _, payload in read_all(self._directory) if mark == Mark.CHUNK])
+        self.journaled.append(
+            [payload for _, mark, _, payload in read_all(self._directory) if mark == Mark.CHUNK]
+        )
 
 
 def test_chunks_of_one_turn_are_one_write_and_are_handed_on_after_it(tmp_path: Path) -> None:
@@ -279,10 +292,15 @@ def test_chunks_of_one_turn_are_one_write_and_are_handed_on_after_it(tmp_path: P
     journal = Journal(tmp_path, "r", writev=writev)
     exchanges = [journal.exchange() for _ in range(3)]
     taken = Taken(tmp_path / "r")
-    assert not exchanges[0].later(TURN_NS + 1, b"alone", taken), "one that comes alone does not wait"
+    assert not exchanges[0].later(TURN_NS + 1, b"alone", taken), (
+        "one that comes alone does not wait"
+    )
     assert taken.journaled.pop() == [taken.chunks.pop()]
     writes.clear()
-    due = [each.later(TURN_NS + 1 + number, b"%d" % number, taken) for number, each in enumerate(exchanges)]
+    due = [
+        each.later(TURN_NS + 1 + number, b"%d" % number, taken)
+        for number, each in enumerate(exchanges)
+    ]
     assert (due, taken.chunks, writes) == ([True, False, False], [], [])
     journal.flush()
     assert (taken.chunks, len(writes)) == ([b"0", b"1", b"2"], 1)
@@ -302,7 +320,10 @@ def test_what_waits_is_bounded_and_a_long_chunk_does_not_wait(tmp_path: Path, la
         waited += 1
     assert waited == (TOGETHER if large == 1 else 1)
     journal.close()
-    assert b"".join(payload for *_, payload in read_all(tmp_path / "r", limit_bytes=2**26)) == b"x" * large * waited
+    assert (
+        b"".join(payload for *_, payload in read_all(tmp_path / "r", limit_bytes=2**26))
+        == b"x" * large * waited
+    )
 
 
 @pytest.mark.parametrize("ending", ["write", "end"])
@@ -322,7 +343,9 @@ def test_what_waits_comes_before_what_is_written_at_once(tmp_path: Path, ending:
 
 
 @table("room", range(0, 200, 7))
-def test_chunks_that_do_not_fit_together_are_written_one_by_one_and_counted(tmp_path: Path, room: int) -> None:
+def test_chunks_that_do_not_fit_together_are_written_one_by_one_and_counted(
+    tmp_path: Path, room: int
+) -> None:
     disk, folder = Disk(), tmp_path / f"{room}"
     journal = Journal(folder.parent, folder.name, writev=disk.writev)
     exchanges = [journal.exchange() for _ in range(4)]
@@ -342,7 +365,9 @@ def test_chunks_that_do_not_fit_together_are_written_one_by_one_and_counted(tmp_
     for number, exchange in enumerate(exchanges):
         marks = [mark for of, mark, _, _ in told if of == exchange.number]
         assert marks in ([Mark.REQUEST, Mark.CHUNK, Mark.END], [Mark.REQUEST, Mark.GAP, Mark.END])
-        kept = [payload for of, mark, _, payload in told if of == exchange.number and mark == Mark.CHUNK]
+        kept = [
+            payload for of, mark, _, payload in told if of == exchange.number and mark == Mark.CHUNK
+        ]
         assert kept in ([], [taken.chunks[number]])
 
 
@@ -372,11 +397,19 @@ def test_the_end_of_an_exchange_is_written_when_there_is_room_again(tmp_path: Pa
     second.end(4, b"{}")
     journal.close()
     told = read_all(tmp_path / "r")
-    assert [mark for number, mark, _, _ in told if number == first.number] == [Mark.REQUEST, Mark.GAP, Mark.END]
+    assert [mark for number, mark, _, _ in told if number == first.number] == [
+        Mark.REQUEST,
+        Mark.GAP,
+        Mark.END,
+    ]
 
 
-def test_a_segment_has_its_name_only_when_it_can_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A reader that sees a segment takes the one before for finished: it must not see one that comes to nothing."""
+def test_a_segment_has_its_name_only_when_it_can_be_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A reader that sees a segment takes the one before for finished: it must not see one that
+    comes to nothing.
+    """
     journal = Journal(tmp_path, "r", segment_bytes=100)
     exchange = journal.exchange()
     exchange.write(Mark.CHUNK, 1, b"x" * 200)
@@ -397,7 +430,9 @@ def test_a_segment_has_its_name_only_when_it_can_be_read(tmp_path: Path, monkeyp
     assert not list((tmp_path / "r").glob("*.partial"))
 
 
-def test_nothing_is_appended_behind_a_torn_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_appended_behind_a_torn_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     disk = Disk()
     journal = Journal(tmp_path, "r", writev=disk.writev)
     exchange = journal.exchange()
@@ -421,7 +456,9 @@ def test_nothing_is_appended_behind_a_torn_record(tmp_path: Path, monkeypatch: p
     assert (gaps(told)[0].chunks, gaps(told)[0].size_bytes) == (2, len(b"tornrefused"))
 
 
-def test_data_longer_than_a_record_becomes_several(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_data_longer_than_a_record_becomes_several(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("recorder.journal.writer.RECORD_LIMIT", 10)
     journal = Journal(tmp_path, "r")
     journal.exchange().write(Mark.CHUNK, 1, b"0123456789abcdef")
@@ -432,7 +469,9 @@ def test_data_longer_than_a_record_becomes_several(tmp_path: Path, monkeypatch: 
 def test_a_journal_at_its_bound_ends_its_segment_so_that_it_can_be_deleted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All that is in the log must be deletable, however small the bound: else it would stay closed for ever."""
+    """All that is in the log must be deletable, however small the bound: else it would stay closed
+    for ever.
+    """
     monkeypatch.setattr("recorder.journal.writer.REMEASURE_NS", 0)
     journal = Journal(tmp_path, "r", limit_bytes=1000)
     exchange = journal.exchange()
@@ -519,7 +558,9 @@ def test_a_foreign_file_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", [WRITER_LOCK, INGESTER_LOCK, INGESTED])
 def test_no_link_in_a_journal_is_followed(name: str, tmp_path: Path) -> None:
-    """A repository may have a log, and a journal beside it, in which a link leads to a file of its user."""
+    """A repository may have a log, and a journal beside it, in which a link leads to a file of its
+    user.
+    """
     theirs, journal = tmp_path / "theirs", tmp_path / "journal"
     theirs.write_text("keep")
     journal.mkdir()
@@ -555,4 +596,6 @@ def test_chunks_that_a_fault_of_ours_keeps_out_are_a_gap_before_what_follows(
     told = read_all(tmp_path / "r")
     assert handed_on == [b"alone", b"lost", b"too"]
     assert [mark for _, mark, _, _ in told] == [Mark.CHUNK, Mark.GAP, Mark.CHUNK]
-    assert [(gap.chunks, gap.size_bytes, gap.sha256) for gap in gaps(told)] == [(2, 7, sha256(b"losttoo").hexdigest())]
+    assert [(gap.chunks, gap.size_bytes, gap.sha256) for gap in gaps(told)] == [
+        (2, 7, sha256(b"losttoo").hexdigest())
+    ]

@@ -17,11 +17,25 @@ S = "s-1"
 ASKED: tuple[Json, ...] = (
     {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {"protocolVersion": 1}},
     {"jsonrpc": "2.0", "id": 1, "method": "session/new", "params": {"cwd": "/", "mcpServers": []}},
-    {"jsonrpc": "2.0", "id": 2, "method": "session/prompt", "params": {"sessionId": S, "prompt": []}},
+    {
+        "jsonrpc": "2.0",
+        "id": 2,
+        "method": "session/prompt",
+        "params": {"sessionId": S, "prompt": []},
+    },
 )
 OPTIONS = [{"value": "m-1", "name": "One", "description": "The first"}]
-MODEL = {"id": "model", "name": "Model", "type": "select", "currentValue": "m-1", "options": OPTIONS}
-MODES = {"currentModeId": "ask", "availableModes": [{"id": "ask", "name": "Ask", "description": "Always"}]}
+MODEL = {
+    "id": "model",
+    "name": "Model",
+    "type": "select",
+    "currentValue": "m-1",
+    "options": OPTIONS,
+}
+MODES = {
+    "currentModeId": "ask",
+    "availableModes": [{"id": "ask", "name": "Ask", "description": "Always"}],
+}
 PERMISSION = {"optionId": "yes", "name": "Yes", "kind": "allow_once"}
 SHOWN = [
     {"type": "content", "content": {"type": "text", "text": "18"}},
@@ -36,7 +50,10 @@ def line(message: Json) -> bytes:
 
 
 def update(to: str, **members: Any) -> Json:
-    return {"method": "session/update", "params": {"sessionId": S, "update": {"sessionUpdate": to, **members}}}
+    return {
+        "method": "session/update",
+        "params": {"sessionId": S, "update": {"sessionUpdate": to, **members}},
+    }
 
 
 def said(text: str, kind: str = "agent_message_chunk") -> Json:
@@ -58,14 +75,19 @@ EVENTS: tuple[Json, ...] = (
         },
     },
     {"id": 1, "result": {"sessionId": S, "modes": MODES, "configOptions": [MODEL]}},
-    update("available_commands_update", availableCommands=[{"name": "x", "description": "y", "input": {"hint": "z"}}]),
+    update(
+        "available_commands_update",
+        availableCommands=[{"name": "x", "description": "y", "input": {"hint": "z"}}],
+    ),
     said("Hm.", "agent_thought_chunk"),
     said("It is"),
     picture("image", data="aGk=", mimeType="image/png"),
     picture("resource_link", name="a", uri="file:///a", size=3),
     picture("resource", resource={"uri": "file:///a", "text": "b", "mimeType": "text/plain"}),
     update("plan", entries=[{"content": "Ask", "priority": "high", "status": "pending"}]),
-    update("tool_call", **CALL, status="pending", content=[], locations=[{"path": "/a", "line": 1}]),
+    update(
+        "tool_call", **CALL, status="pending", content=[], locations=[{"path": "/a", "line": 1}]
+    ),
     {
         "id": "p-1",
         "method": "session/request_permission",
@@ -78,7 +100,10 @@ EVENTS: tuple[Json, ...] = (
     update("usage_update", used=116, size=200000, cost={"amount": 0.5, "currency": "USD"}),
     {
         "id": 2,
-        "result": {"stopReason": "end_turn", "usage": {"inputTokens": 2, "outputTokens": 1, "totalTokens": 3}},
+        "result": {
+            "stopReason": "end_turn",
+            "usage": {"inputTokens": 2, "outputTokens": 1, "totalTokens": 3},
+        },
     },
 )
 INIT, NEW, TEXT, ASKS, LAST = 0, 1, 4, 10, len(EVENTS) - 1
@@ -116,11 +141,15 @@ def with_params(number: int, change: Callable[[Json], object]) -> Reply:
 
 ERROR = {"code": -32603, "message": "no"}
 MUTATIONS = [
-    Mutation("AC001", "another version", GOOD.put(TEXT, b'{"jsonrpc":"1.0","method":"session/update"}\n')),
+    Mutation(
+        "AC001", "another version", GOOD.put(TEXT, b'{"jsonrpc":"1.0","method":"session/update"}\n')
+    ),
     Mutation("AC001", "an array", GOOD.put(TEXT, b"[" + line(said("x")).strip() + b"]\n")),
     Mutation("AC001", "half an object", GOOD.put(TEXT, line(said("x"))[:30] + b"\n")),
     Mutation("AC001", "nothing", GOOD.put(TEXT, b"null\n")),
-    Mutation("AC001", "a result and an error", GOOD.put(LAST, {"id": 9, "result": None, "error": ERROR})),
+    Mutation(
+        "AC001", "a result and an error", GOOD.put(LAST, {"id": 9, "result": None, "error": ERROR})
+    ),
     Mutation("AC001", "an error as a text", GOOD.put(LAST, {"id": 9, "error": "no"})),
     Mutation("AC001", "an id that is an array", GOOD.put(LAST, {"id": [2], "result": {}})),
     Mutation("AC001", "a method that is a number", GOOD.put(LAST, {"method": 7})),
@@ -130,20 +159,44 @@ MUTATIONS = [
     Mutation("AC003", "no version", result(INIT, protocolVersion=None)),
     Mutation("AC003", "a version as MCP has it", result(INIT, protocolVersion="2025-06-18")),
     Mutation("AC003", "no session", told(NEW, result={})),
-    Mutation("AC003", "an option without its value", result(NEW, configOptions=[{**MODEL, "currentValue": None}])),
+    Mutation(
+        "AC003",
+        "an option without its value",
+        result(NEW, configOptions=[{**MODEL, "currentValue": None}]),
+    ),
     Mutation("AC003", "another reason", result(LAST, stopReason="stop")),
-    Mutation("AC003", "usage that cannot be read", result(LAST, usage={"inputTokens": 2, "outputTokens": 1})),
+    Mutation(
+        "AC003",
+        "usage that cannot be read",
+        result(LAST, usage={"inputTokens": 2, "outputTokens": 1}),
+    ),
     Mutation("AC003", "no result", told(LAST, result=[])),
     Mutation("AC004", "no session", with_params(TEXT, lambda params: params.pop("sessionId"))),
-    Mutation("AC004", "no kind", with_params(TEXT, lambda params: params["update"].pop("sessionUpdate"))),
+    Mutation(
+        "AC004", "no kind", with_params(TEXT, lambda params: params["update"].pop("sessionUpdate"))
+    ),
     Mutation("AC004", "no parameters", told(TEXT, params=None)),
-    Mutation("AC004", "no block", with_params(TEXT, lambda params: params["update"].update(content="x"))),
-    Mutation("AC004", "an empty resource", GOOD.put(TEXT, picture("resource", resource={"uri": "file:///a"}))),
+    Mutation(
+        "AC004", "no block", with_params(TEXT, lambda params: params["update"].update(content="x"))
+    ),
+    Mutation(
+        "AC004",
+        "an empty resource",
+        GOOD.put(TEXT, picture("resource", resource={"uri": "file:///a"})),
+    ),
     Mutation("AC005", "a request without an id", told(ASKS, id=None)),
     Mutation("AC005", "no call", with_params(ASKS, lambda params: params.pop("toolCall"))),
-    Mutation("AC005", "another kind", with_params(ASKS, lambda params: params["options"][0].update(kind="yes"))),
+    Mutation(
+        "AC005",
+        "another kind",
+        with_params(ASKS, lambda params: params["options"][0].update(kind="yes")),
+    ),
     Mutation("AC006", "an update of another protocol", GOOD.put(TEXT, update("message_delta"))),
-    Mutation("AC006", "a request of another protocol", GOOD.put(TEXT, {"id": 7, "method": "tools/call", "params": {}})),
+    Mutation(
+        "AC006",
+        "a request of another protocol",
+        GOOD.put(TEXT, {"id": 7, "method": "tools/call", "params": {}}),
+    ),
     Mutation("AC007", "no answer", GOOD.without(LAST)),
 ]
 
@@ -154,7 +207,9 @@ GOODS = {
     "a line of a log": GOOD.put(TEXT, b"ready\n"),
     "an empty line": GOOD.put(TEXT, b"\n"),
     "an extension": GOOD.put(TEXT, {"method": "_x/y", "params": 1}),
-    "a method that is not stable": GOOD.put(TEXT, {"method": "elicitation/complete", "params": {"elicitationId": "e"}}),
+    "a method that is not stable": GOOD.put(
+        TEXT, {"method": "elicitation/complete", "params": {"elicitationId": "e"}}
+    ),
     "an error that is of no request": GOOD.put(TEXT, {"id": None, "error": ERROR}),
     "an update of a later version": GOOD.put(TEXT, update("notice", text="x")),
     "a recorded run": played(GOOD, "acp"),

@@ -1,4 +1,6 @@
-"""What the client of `agent-client-protocol` makes of the lines of an agent, good ones and those with a fault."""
+"""What the client of `agent-client-protocol` makes of the lines of an agent, good ones and those
+with a fault.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +61,9 @@ def _plain(value: Any) -> Any:
 
 
 class Agent:
-    """Answers each question of a client with the lines up to the next answer, and all that are left after the last."""
+    """Answers each question of a client with the lines up to the next answer, and all that are left
+    after the last.
+    """
 
     def __init__(self, lines: Sequence[Json], answers: int) -> None:
         self._lines, self._last = list(lines), answers
@@ -162,7 +166,11 @@ REQUEST: Json = {"id": 7, "method": "tools/call", "params": {}}
         ("AC001", in_place_of(LAST, {**EVENTS[LAST], "id": [2]}), CLOSED),
         ("AC002", in_place_of(LAST, {**EVENTS[LAST], "id": "2"}), CLOSED),
         ("AC003", in_place_of(NEW, {"id": 1, "result": {}}), "ValidationError"),
-        ("AC003", in_place_of(LAST, {"id": 2, "result": {"stopReason": "stop"}}), "ValidationError"),
+        (
+            "AC003",
+            in_place_of(LAST, {"id": 2, "result": {"stopReason": "stop"}}),
+            "ValidationError",
+        ),
         ("AC004", in_place_of(TEXT, update("agent_message_chunk", content="x")), "Lost: []"),
         (
             "AC005",
@@ -170,11 +178,17 @@ REQUEST: Json = {"id": 7, "method": "tools/call", "params": {}}
             "Lost: [{'code': -32602, 'message': 'Invalid params'",
         ),
         ("AC006", in_place_of(TEXT, update("message_delta")), "Lost: []"),
-        ("AC006", in_place_of(TEXT, REQUEST), "Lost: [{'code': -32601, 'message': 'Method not found'"),
+        (
+            "AC006",
+            in_place_of(TEXT, REQUEST),
+            "Lost: [{'code': -32601, 'message': 'Method not found'",
+        ),
         ("AC007", EVENTS[:LAST], CLOSED),
     ],
 )
-def test_a_fault_does_to_the_sdk_what_its_rule_says(rule: str, lines: list[Json], gives: str) -> None:
+def test_a_fault_does_to_the_sdk_what_its_rule_says(
+    rule: str, lines: list[Json], gives: str
+) -> None:
     assert rule in found(lines)
     assert given(lines).startswith(gives)
 

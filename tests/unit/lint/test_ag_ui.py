@@ -1,4 +1,6 @@
-"""The rules of AG-UI: one change breaks one rule; the client is asked in tests/acceptance/test_screen_sdks.py."""
+"""The rules of AG-UI: one change breaks one rule; the client is asked in
+tests/acceptance/test_screen_sdks.py.
+"""
 
 from __future__ import annotations
 
@@ -58,8 +60,18 @@ FAULTS: list[tuple[str, str, Reply, str | None]] = [
     ("AG003", "arguments of another call", edited(ARGS, toolCallId="c-2"), ORDER),
     ("AG003", "a text that begins twice", GOOD.put(TEXT, GOOD.events[TEXT_START]), ORDER),
     ("AG003", "an end twice", GOOD.put(TEXT_END, GOOD.events[TEXT_END]), ORDER),
-    ("AG003", "a step that did not begin", GOOD.put(TEXT, {"type": "STEP_FINISHED", "stepName": "x"}), ORDER),
-    ("AG003", "a chunk of nothing", GOOD.put(TEXT_START, {"type": "TEXT_MESSAGE_CHUNK", "delta": "x"}), "Error"),
+    (
+        "AG003",
+        "a step that did not begin",
+        GOOD.put(TEXT, {"type": "STEP_FINISHED", "stepName": "x"}),
+        ORDER,
+    ),
+    (
+        "AG003",
+        "a chunk of nothing",
+        GOOD.put(TEXT_START, {"type": "TEXT_MESSAGE_CHUNK", "delta": "x"}),
+        "Error",
+    ),
     ("AG004", "a call that stays open", GOOD.without(CALL_END), ORDER),
     ("AG004", "a text that stays open", GOOD.without(TEXT_END), ORDER),
     ("AG005", "a text after the end", GOOD.put(FINISH + 1, GOOD.events[TEXT_START]), ORDER),

@@ -1,5 +1,5 @@
-"""The rules of Managed Agents: each is broken by one change to a good stream, and nothing else is; and what a program
-on anthropic-python does with a stream in which any one field is wrong.
+"""The rules of Managed Agents: each is broken by one change to a good stream, and nothing else is;
+and what a program on anthropic-python does with a stream in which any one field is wrong.
 """
 
 from __future__ import annotations
@@ -32,19 +32,37 @@ def delta(at: int, **fields: Any) -> Reply:
 
 
 MUTATIONS = [
-    Mutation("AS001", "no line", GOOD.put(CALL, f"data: {json.dumps(event('e', 'agent.thinking'))}\n\n".encode())),
-    Mutation("AS001", "a line of another type", GOOD.put(CALL, named(EVENTS[3]).replace(b"event: agent.", b"event: "))),
+    Mutation(
+        "AS001",
+        "no line",
+        GOOD.put(CALL, f"data: {json.dumps(event('e', 'agent.thinking'))}\n\n".encode()),
+    ),
+    Mutation(
+        "AS001",
+        "a line of another type",
+        GOOD.put(CALL, named(EVENTS[3]).replace(b"event: agent.", b"event: ")),
+    ),
     Mutation("AS002", "no type", GOOD.put(CALL, named(EVENTS[3]).replace(b'"type"', b'"kind"'))),
     Mutation("AS002", "an array", GOOD.put(CALL, b"event: agent.thinking\ndata: []\n\n")),
     Mutation("AS003", "a type of another API", GOOD.put(CALL, {"type": "message_start"})),
     Mutation("AS004", "no name", GOOD.edited(CALL, lambda event: event.pop("name"))),
-    Mutation("AS004", "arguments as a text", GOOD.edited(CALL, lambda event: event.update(input="{}"))),
+    Mutation(
+        "AS004", "arguments as a text", GOOD.edited(CALL, lambda event: event.update(input="{}"))
+    ),
     Mutation("AS004", "no usage", GOOD.edited(SPENT, lambda event: event.pop("model_usage"))),
-    Mutation("AS004", "a text without text", GOOD.edited(WHOLE, lambda event: event["content"][0].pop("text"))),
+    Mutation(
+        "AS004",
+        "a text without text",
+        GOOD.edited(WHOLE, lambda event: event["content"][0].pop("text")),
+    ),
     Mutation("AS004", "no reason", GOOD.edited(IDLE, lambda event: event.pop("stop_reason"))),
     Mutation("AS005", "no start", GOOD.without(BEGUN, DELTA)),
     Mutation("AS005", "after the whole", GOOD.moved(DELTA + 1, WHOLE)),
-    Mutation("AS006", "from one", GOOD.without(DELTA + 1).edited(DELTA, lambda event: event["delta"].update(index=1))),
+    Mutation(
+        "AS006",
+        "from one",
+        GOOD.without(DELTA + 1).edited(DELTA, lambda event: event["delta"].update(index=1)),
+    ),
     Mutation("AS006", "fewer than none", delta(DELTA + 1, index=-1)),
     Mutation("AS007", "another text", delta(DELTA, content={"type": "text", "text": "Two"})),
     Mutation("AS008", "no idle", GOOD.without(IDLE)),
@@ -67,7 +85,12 @@ GOODS = {
 
 THREAD = {"session_thread_id": "sthr_1", "agent_name": "reader"}
 RUN, PHASE = {"workflow_run_id": "run_1"}, {"workflow_run_phase_id": "phase_1"}
-COUNTS = {"input_tokens": 3, "output_tokens": 2, "cache_read_input_tokens": 0, "cache_creation_input_tokens": 0}
+COUNTS = {
+    "input_tokens": 3,
+    "output_tokens": 2,
+    "cache_read_input_tokens": 0,
+    "cache_creation_input_tokens": 0,
+}
 COST = {"amount": "0.01", "currency": "USD"}
 BUDGET = {"type": "limit", "max_list_cost": COST}
 AGENT: Json = {
@@ -82,8 +105,18 @@ AGENT: Json = {
     "execution_identity": {"type": "service_account"},
 }
 IMAGE = {"type": "image", "source": {"type": "url", "url": "https://a.b/c.png"}}
-DOCUMENT = {"type": "document", "title": "x", "source": {"type": "text", "data": "x", "media_type": "text/plain"}}
-FOUND = {"type": "search_result", "source": "x", "title": "y", "citations": {"enabled": True}, "content": said("z")}
+DOCUMENT = {
+    "type": "document",
+    "title": "x",
+    "source": {"type": "text", "data": "x", "media_type": "text/plain"},
+}
+FOUND = {
+    "type": "search_result",
+    "source": "x",
+    "title": "y",
+    "citations": {"enabled": True},
+    "content": said("z"),
+}
 ASKED = {"evaluated_permission": "ask", "evaluation": {"type": "always_ask"}}
 FAILURE = {"type": "mcp_connection_failed_error", "mcp_server_name": "a", "message": "No"}
 FAILED_RUN = {"type": "timeout_error", "message": "Late"}
@@ -91,16 +124,36 @@ OTHERS: list[Json] = [
     event("e", "user.message", content=[*said("x"), IMAGE, DOCUMENT]),
     event("e", "user.interrupt", session_thread_id="sthr_1"),
     event("e", "user.tool_confirmation", tool_use_id="t", result="deny", deny_message="No"),
-    event("e", "user.custom_tool_result", custom_tool_use_id="t", content=said("rain"), is_error=False),
+    event(
+        "e", "user.custom_tool_result", custom_tool_use_id="t", content=said("rain"), is_error=False
+    ),
     event("e", "user.tool_result", tool_use_id="t", content=said("rain"), is_error=True),
-    event("e", "user.define_outcome", outcome_id="o", description="x", rubric={"type": "text", "content": "y"}),
+    event(
+        "e",
+        "user.define_outcome",
+        outcome_id="o",
+        description="x",
+        rubric={"type": "text", "content": "y"},
+    ),
     event("e", "system.message", content=said("x")),
     event("e", "agent.thread_context_compacted"),
     event("e", "agent.mcp_tool_use", name="x", input={}, mcp_server_name="a", **ASKED),
     event("e", "agent.mcp_tool_result", mcp_tool_use_id="t", content=[FOUND], is_error=False),
     event("e", "agent.custom_tool_use", name="x", input={}, session_thread_id="sthr_1"),
-    event("e", "agent.thread_message_sent", to_session_thread_id="sthr_1", to_agent_name="x", content=said("x")),
-    event("e", "agent.thread_message_received", from_session_thread_id="s", from_agent_name="x", content=said("x")),
+    event(
+        "e",
+        "agent.thread_message_sent",
+        to_session_thread_id="sthr_1",
+        to_agent_name="x",
+        content=said("x"),
+    ),
+    event(
+        "e",
+        "agent.thread_message_received",
+        from_session_thread_id="s",
+        from_agent_name="x",
+        content=said("x"),
+    ),
     event("e", "session.error", error={**FAILURE, "retry_status": {"type": "retrying"}}),
     event("e", "session.status_rescheduled"),
     event("e", "session.status_terminated"),
@@ -111,7 +164,12 @@ OTHERS: list[Json] = [
     event("e", "session.thread_status_terminated", **THREAD),
     event("e", "session.thread_status_idle", **THREAD, stop_reason={"type": "end_turn"}),
     event("e", "session.updated", agent=AGENT, budget=BUDGET, metadata={"a": "b"}, title="x"),
-    event("e", "session.usage", usage={"input_tokens": 3, "output_tokens": 2, "list_cost": COST}, budget=BUDGET),
+    event(
+        "e",
+        "session.usage",
+        usage={"input_tokens": 3, "output_tokens": 2, "list_cost": COST},
+        budget=BUDGET,
+    ),
     event("e", "span.outcome_evaluation_start", outcome_id="o", iteration=0),
     event("e", "span.outcome_evaluation_ongoing", outcome_id="o", iteration=0),
     event(
@@ -124,7 +182,14 @@ OTHERS: list[Json] = [
         explanation="x",
         usage=COUNTS,
     ),
-    event("e", "workflow_run.created", **RUN, name="x", description="y", phases=[{"id": "p", "name": "z"}]),
+    event(
+        "e",
+        "workflow_run.created",
+        **RUN,
+        name="x",
+        description="y",
+        phases=[{"id": "p", "name": "z"}],
+    ),
     event("e", "workflow_run.status_running", **RUN),
     event("e", "workflow_run.status_idle", **RUN),
     event("e", "workflow_run.status_ended", **RUN, result={"type": "error", "error": FAILED_RUN}),
@@ -144,14 +209,22 @@ def _text(event: Any) -> str:
 _READ: Mapping[str, Callable[[Any], Any]] = {
     **dict.fromkeys(("user.message", "agent.message", "system.message"), _text),
     **dict.fromkeys(("agent.thread_message_sent", "agent.thread_message_received"), _text),
-    **dict.fromkeys(("agent.tool_use", "agent.mcp_tool_use", "agent.custom_tool_use"), lambda e: sorted(e.input)),
+    **dict.fromkeys(
+        ("agent.tool_use", "agent.mcp_tool_use", "agent.custom_tool_use"), lambda e: sorted(e.input)
+    ),
     "session.error": lambda e: (e.error.message + "", e.error.retry_status.type),
-    "session.status_idle": lambda e: (e.stop_reason.type, [*getattr(e.stop_reason, "event_ids", ())]),
+    "session.status_idle": lambda e: (
+        e.stop_reason.type,
+        [*getattr(e.stop_reason, "event_ids", ())],
+    ),
     "session.thread_status_idle": lambda e: e.stop_reason.type,
     "session.updated": lambda e: e.agent and e.agent.model.id,
     "session.usage": lambda e: e.usage.list_cost and e.usage.list_cost.amount,
     "span.model_request_end": lambda e: e.model_usage.input_tokens + e.model_usage.output_tokens,
-    "span.outcome_evaluation_end": lambda e: (e.iteration + 1, e.usage.input_tokens + e.usage.output_tokens),
+    "span.outcome_evaluation_end": lambda e: (
+        e.iteration + 1,
+        e.usage.input_tokens + e.usage.output_tokens,
+    ),
     "user.define_outcome": lambda e: e.rubric.type,
     "workflow_run.created": lambda e: [phase.id for phase in e.phases],
     "workflow_run.status_ended": lambda e: e.result.type,
@@ -163,10 +236,15 @@ _ADAPTER: TypeAdapter[Any] = TypeAdapter(BetaManagedAgentsStreamSessionEvents)
 
 
 def program(body: bytes) -> list[Any]:
-    """What a program on the SDK reads of a stream: each event, and messages as the SDK's helper puts them together."""
+    """What a program on the SDK reads of a stream: each event, and messages as the SDK's helper
+    puts them together.
+    """
     read, message = [], None
     http = answering(body)
-    with anthropic_client(BASE, http_client=http) as client, client.beta.sessions.events.stream(SESSION) as stream:
+    with (
+        anthropic_client(BASE, http_client=http) as client,
+        client.beta.sessions.events.stream(SESSION) as stream,
+    ):
         for each in stream:
             message = accumulate_managed_agents_event(message, each)
             look = _READ.get(each.type)
@@ -207,7 +285,9 @@ UNJUDGED = re.compile(r" agent\.(mcp_servers|skills|tools|execution_identity)\b"
 def test_a_wrong_field_that_stops_the_sdk_or_that_its_types_exclude_is_found_and_no_other() -> None:
     streams = [*([each] for each in OTHERS), EVENTS]
     told = [compared(stream, judged, found, UNJUDGED) for stream in streams]
-    assert [each for each in told if (each.missed, each.undeclared, each.false) != ([], [], [])] == []
+    assert [
+        each for each in told if (each.missed, each.undeclared, each.false) != ([], [], [])
+    ] == []
     assert sum(each.stopped for each in told) >= 60
 
 
@@ -221,7 +301,9 @@ def test_a_wrong_field_that_stops_the_sdk_or_that_its_types_exclude_is_found_and
         ("AS006", "from one", AnthropicError, "event_delta index … is beyond the end of content"),
     ],
 )
-def test_a_program_on_the_sdk_stops_as_the_rule_says(rule: str, says: str, error: type[Exception], words: str) -> None:
+def test_a_program_on_the_sdk_stops_as_the_rule_says(
+    rule: str, says: str, error: type[Exception], words: str
+) -> None:
     [reply] = [each.reply for each in MUTATIONS if (each.rule, each.says) == (rule, says)]
     with pytest.raises(error) as raised:
         program(b"".join(reply.blocks()))

@@ -1,4 +1,6 @@
-"""The rules of Bedrock's Converse: one change to a good reply breaks one rule, and botocore as the rule says."""
+"""The rules of Bedrock's Converse: one change to a good reply breaks one rule, and botocore as the
+rule says.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ ResponseParserError = importlib.import_module("botocore.parsers").ResponseParser
 
 
 def encoded(event: Json) -> bytes:
-    return aws_event(str(event.get("type")), {name: each for name, each in event.items() if name != "type"})
+    return aws_event(
+        str(event.get("type")), {name: each for name, each in event.items() if name != "type"}
+    )
 
 
 def delta(index: int, **said: Any) -> Json:
@@ -86,12 +90,15 @@ def told(body: bytes) -> str:
                 said += f" ({found['stopReason']})"
             case {"metadata": found}:
                 said += f" {found['usage']['totalTokens']} tokens"
-    return said + "".join(f" {name}{json.dumps(json.loads(given or '{}'))}" for name, given in calls.values())
+    return said + "".join(
+        f" {name}{json.dumps(json.loads(given or '{}'))}" for name, given in calls.values()
+    )
 
 
 ALL = 'Zürich (tool_use) 8 tokens roll{"sides": 6}'
 
-# With what botocore, or a program that only joins what it yields, raises; else what such a program has.
+# With what botocore, or a program that only joins what it yields, raises; else what such a program
+# has.
 FAULTS: list[tuple[str, str, Reply, type[Exception] | str]] = [
     ("BR001", "an event as an array", GOOD.put(TEXT, aws_event("contentBlockDelta", [])), AttributeError),
     ("BR001", "a delta as a text", with_member(TEXT, "delta", "Zür"), AttributeError),
@@ -162,7 +169,9 @@ def test_a_stream_in_another_framing_is_not_judged() -> None:
 
 
 INVOKED = test_anthropic.GOOD._replace(
-    encoding=chunk, target=f"/model/{MODEL}/invoke-with-response-stream", headers=(("content-type", KIND),)
+    encoding=chunk,
+    target=f"/model/{MODEL}/invoke-with-response-stream",
+    headers=(("content-type", KIND),),
 )
 
 
@@ -171,7 +180,12 @@ INVOKED = test_anthropic.GOOD._replace(
     [
         (lambda reply: reply, []),
         (lambda reply: reply.without("message_stop"), ["AN007"]),
-        (lambda reply: reply.put(5, exception("throttlingException")).without(*range(6, len(reply.events) + 1)), []),
+        (
+            lambda reply: reply.put(5, exception("throttlingException")).without(
+                *range(6, len(reply.events) + 1)
+            ),
+            [],
+        ),
     ],
 )
 def test_the_events_in_chunks_are_judged_by_the_rules_of_their_format(

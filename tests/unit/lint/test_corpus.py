@@ -1,7 +1,8 @@
-"""What vendors themselves sent breaks no rule of the profiles of its API, or is explained here, file by file.
+"""What vendors themselves sent breaks no rule of the profiles of its API, or is explained here,
+file by file.
 
-Streams that were made or shortened by hand are only read. So are those of other vendors, which speak dialects of Chat
-Completions: what is found in them is true, and nobody's promise.
+Streams that were made or shortened by hand are only read. So are those of other vendors, which
+speak dialects of Chat Completions: what is found in them is true, and nobody's promise.
 """
 
 from __future__ import annotations
@@ -27,14 +28,28 @@ VENDORS = {
 }
 """By the format of a stream, where the vendor's own servers answer."""
 
-RESUMED = "a stream that was resumed, from a GET with starting_after; the body alone does not say so"
+RESUMED = (
+    "a stream that was resumed, from a GET with starting_after; the body alone does not say so"
+)
 EARLY = "OpenAI sent no sequence numbers before the middle of 2025"
 
 EXPLAINED: Mapping[tuple[str, str], str] = {
-    ("openai-dotnet__SessionRecords.ResponsesTests.CanStreamBackgroundResponsesAsync", "RS001"): RESUMED,
-    ("openai-dotnet__SessionRecords.ResponsesTests.CanStreamBackgroundResponsesAsync", "RS011"): RESUMED,
-    ("pydantic-ai__test_openai_responses.test_background_mode_streaming_starting_after", "RS001"): RESUMED,
-    ("pydantic-ai__test_openai_responses.test_background_mode_streaming_starting_after", "RS011"): RESUMED,
+    (
+        "openai-dotnet__SessionRecords.ResponsesTests.CanStreamBackgroundResponsesAsync",
+        "RS001",
+    ): RESUMED,
+    (
+        "openai-dotnet__SessionRecords.ResponsesTests.CanStreamBackgroundResponsesAsync",
+        "RS011",
+    ): RESUMED,
+    (
+        "pydantic-ai__test_openai_responses.test_background_mode_streaming_starting_after",
+        "RS001",
+    ): RESUMED,
+    (
+        "pydantic-ai__test_openai_responses.test_background_mode_streaming_starting_after",
+        "RS011",
+    ): RESUMED,
     ("dd-trace-py__openai.v1.response_function_call_streamed", "RS010"): EARLY,
     ("dd-trace-py__openai.v1.response_tools_stream", "RS010"): EARLY,
     ("ruby-openai__responses_stream", "RS010"): EARLY,
@@ -66,8 +81,12 @@ EXPLAINED: Mapping[tuple[str, str], str] = {
 
 
 def unedited(entry: Entry) -> bool:
-    """Recorded, and not touched by whoever stored it; that a recorder wrote its JSON anew changes no field."""
-    return entry["vendor"] in VENDORS.get(entry["provider"], ()) and entry["provenance"] == "recorded"
+    """Recorded, and not touched by whoever stored it; that a recorder wrote its JSON anew changes
+    no field.
+    """
+    return (
+        entry["vendor"] in VENDORS.get(entry["provider"], ()) and entry["provenance"] == "recorded"
+    )
 
 
 def rules(entry: Entry, *, errors: bool = True) -> set[str]:
@@ -76,7 +95,11 @@ def rules(entry: Entry, *, errors: bool = True) -> set[str]:
     for recording in load_file(CORPUS / entry["file"]).recordings:
         profiles = [profile for profile, apis in PROFILES.items() if recording.exchange.api in apis]
         for profile in profiles:
-            found.update(each.rule for each in lint(recording, profile) if each.severity == "error" or not errors)
+            found.update(
+                each.rule
+                for each in lint(recording, profile)
+                if each.severity == "error" or not errors
+            )
     return found
 
 
@@ -120,6 +143,8 @@ FAULTY = {
 
 @needs_corpus
 @table(("file", "broken"), FAULTY.items())
-def test_what_others_kept_as_a_broken_stream_is_broken_in_that_way(file: str, broken: set[str]) -> None:
+def test_what_others_kept_as_a_broken_stream_is_broken_in_that_way(
+    file: str, broken: set[str]
+) -> None:
     [entry] = [entry for entry in corpus_index() if entry["file"] == file]
     assert broken <= rules(entry)

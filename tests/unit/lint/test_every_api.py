@@ -1,4 +1,6 @@
-"""What holds for the rules of every API: each is broken by one change to a good reply, and nothing else is."""
+"""What holds for the rules of every API: each is broken by one change to a good reply, and nothing
+else is.
+"""
 
 from __future__ import annotations
 
@@ -69,7 +71,9 @@ MUTATIONS: list[Mutation] = [
 
 def error_of_anthropic() -> Reply:
     body = msgspec.json.encode(test_anthropic.ERROR)
-    return test_anthropic.GOOD._replace(status=529, body=body).headed("content-type", "application/json")
+    return test_anthropic.GOOD._replace(status=529, body=body).headed(
+        "content-type", "application/json"
+    )
 
 
 CLEAN: list[tuple[str, Reply]] = [
@@ -117,9 +121,11 @@ def test_a_fault_is_named_by_its_rule_alone(mutation: Mutation) -> None:
 
 
 def test_every_rule_has_a_mutation() -> None:
-    of_live_turns = (*test_gemini_live.MUTATIONS, *test_openai_realtime.MUTATIONS)  # which are no replies
+    # which are no replies
+    of_live_turns = (*test_gemini_live.MUTATIONS, *test_openai_realtime.MUTATIONS)
     broken_ones = {mutation.rule for mutation in MUTATIONS} | {rule for rule, _, _ in of_live_turns}
-    # A declaration is judged in tests/integration/commands/test_declared_dialect.py, beside the file that it stands in.
+    # A declaration is judged in tests/integration/commands/test_declared_dialect.py, beside the
+    # file that it stands in.
     of_formats = {rule.id for rule in RULES if DECLARED not in rule.profiles}
     assert broken_ones == of_formats, "a rule has a stream that breaks it in `MUTATIONS`"
 
@@ -137,14 +143,24 @@ MESSAGES, GEMINI, CHAT = test_anthropic, test_gemini, test_openai_chat
     [
         (MESSAGES.GOOD.put(MESSAGES.WORD, b"event: content_block_delta\ndata: {\n\n"), ["ST002"]),
         (GEMINI.GOOD.put(GEMINI.TEXT, b"data: {\r\n\r\n"), ["ST002"]),
-        (GEMINI.told(GEMINI.THOUGHT, b"\xef\xbb\xbf" + crlf(GEMINI.chunk({"text": "x"}))), ["ST004"]),
+        (
+            GEMINI.told(GEMINI.THOUGHT, b"\xef\xbb\xbf" + crlf(GEMINI.chunk({"text": "x"}))),
+            ["ST004"],
+        ),
         (MESSAGES.told(MESSAGES.STOP, named({"type": "message_stop"})[:-1]), ["ST006"]),
         (CHAT.told(CHAT.USAGE, unnamed(CHAT.usage())[:-1]).without(CHAT.END), ["ST006", "CH001"]),
         (CHAT.told(CHAT.END, b"data: [DONE]"), []),  # the SDKs lose nothing with it
-        (CHAT.GOOD.without(*range(CHAT.ARGUMENTS, CHAT.END + 1))._replace(outcome="upstream_reset"), ["CH011"]),
+        (
+            CHAT.GOOD.without(*range(CHAT.ARGUMENTS, CHAT.END + 1))._replace(
+                outcome="upstream_reset"
+            ),
+            ["CH011"],
+        ),
     ],
 )
-def test_what_breaks_a_rule_of_all_streams_breaks_none_of_an_api(reply: Reply, rules: list[str]) -> None:
+def test_what_breaks_a_rule_of_all_streams_breaks_none_of_an_api(
+    reply: Reply, rules: list[str]
+) -> None:
     assert broken(reply) == rules
 
 
@@ -157,7 +173,9 @@ def test_what_the_recorder_lost_is_no_fault(reply: Reply) -> None:
         assert lint(recording_of(exchange, [*events[:number], gap, *events[number + 1 :]])) == []
 
 
-ANY_VALUE = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5)
+ANY_VALUE = (
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5)
+)
 
 
 @pytest.mark.long

@@ -1,10 +1,10 @@
-"""One field of a stream is changed, and the real SDK of its API reads it: where that fails, or hands on something that
-its own types say cannot be, `lint` says something too.
+"""One field of a stream is changed, and the real SDK of its API reads it: where that fails, or
+hands on something that its own types say cannot be, `lint` says something too.
 
-What the SDK declares decides what may be missing: that a delta says less than before is not a fault of a stream. The
-quick run changes the streams of the built-in upstream and those made by hand, the slow one recorded streams as well.
-Seeds stand in the names of the tests. Another name, such as a type that nobody knows yet, is a fault only if the SDK
-raises.
+What the SDK declares decides what may be missing: that a delta says less than before is not a fault
+of a stream. The quick run changes the streams of the built-in upstream and those made by hand, the
+slow one recorded streams as well. Seeds stand in the names of the tests. Another name, such as a
+type that nobody knows yet, is a fault only if the SDK raises.
 """
 
 from __future__ import annotations
@@ -46,22 +46,31 @@ DECLARED: dict[str, Any] = {
     "gemini": GenerateContentResponse,
 }
 BY_HAND = {
-    "openai-responses": [getattr(test_openai_responses, name) for name in ("GOOD", "INCOMPLETE", "FAILURE")],
-    "openai-chat": [test_openai_chat.GOOD, test_openai_chat.GOOD.put(test_openai_chat.TEXT, *test_openai_chat.TWO)],
+    "openai-responses": [
+        getattr(test_openai_responses, name) for name in ("GOOD", "INCOMPLETE", "FAILURE")
+    ],
+    "openai-chat": [
+        test_openai_chat.GOOD,
+        test_openai_chat.GOOD.put(test_openai_chat.TEXT, *test_openai_chat.TWO),
+    ],
     "anthropic": [test_anthropic.GOOD],
     "gemini": [test_gemini.GOOD],
 }
 VENDORS = ("openai", "azure", "chatgpt-backend", "anthropic", "google", "google-vertex")
-SIZE_LIMIT = 60_000  # bytes of a recorded stream: an SDK that accumulates takes longer than that is worth
+# bytes of a recorded stream: an SDK that accumulates takes longer than that is worth
+SIZE_LIMIT = 60_000
 SEEDS = range(3)
 """The quick run has the first of them."""
 
 UNSAID = {
-    "openai-responses": r"response\.(tools|tool_choice|instructions|text|prompt)\b.*"  # what it echoes of the request
-    r"|(response|item|item_id).*\.action(\.sources\.\d+\.url)?|item\.action.*"  # OpenAI itself leaves it out
+    # what it echoes of the request
+    "openai-responses": r"response\.(tools|tool_choice|instructions|text|prompt)\b.*"
+    # OpenAI itself leaves it out
+    r"|(response|item|item_id).*\.action(\.sources\.\d+\.url)?|item\.action.*"
     r"|response\.usage\.input_tokens_details\.cache_write_tokens",  # new in 2026
     "openai-chat": r"",
-    "anthropic": r"content_block\.signature|.*\.web_fetch_requests",  # Anthropic itself left them out
+    # Anthropic itself left them out
+    "anthropic": r"content_block\.signature|.*\.web_fetch_requests",
     "gemini": r"",
 }
 """What the SDK declares, and lint does not ask for: `gone` and `null` of it are passed over."""
@@ -125,7 +134,13 @@ def payload_of(block: bytes) -> Any:
 
 
 def _fields(value: Any, path: Path = ()) -> Iterable[tuple[Path, Any]]:
-    children = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    children = (
+        value.items()
+        if isinstance(value, dict)
+        else enumerate(value)
+        if isinstance(value, list)
+        else ()
+    )
     for name, child in children:
         yield (*path, name), child
         yield from _fields(child, (*path, name))
@@ -140,7 +155,9 @@ def _change(payload: Any, change: Change) -> None:
     elif change.how == "another name":
         payload[last] += "x"
     else:
-        payload[last] = None if change.how == "null" else (7 if isinstance(payload[last], str) else "x")
+        payload[last] = (
+            None if change.how == "null" else (7 if isinstance(payload[last], str) else "x")
+        )
 
 
 class Silent(NamedTuple):
@@ -160,26 +177,43 @@ def _demo(api: str, prompt: str) -> bytes:
         "contents": [{"parts": [{"text": prompt}]}],
     }
     body = {**asked, "messages": [{"role": "user", "content": prompt}]}
-    reply = App(lambda: 0.0, 1.0).reply(DemoRequest("POST", TARGETS[api], (), json.dumps(body).encode()))
+    reply = App(lambda: 0.0, 1.0).reply(
+        DemoRequest("POST", TARGETS[api], (), json.dumps(body).encode())
+    )
     return b"".join(step.take() for step in reply.steps)
 
 
 @cache
 def _own(api: str) -> list[tuple[str, bytes]]:
     """The streams that need no corpus, by name."""
-    by_hand = [(f"by hand {number}", b"".join(reply.blocks())) for number, reply in enumerate(BY_HAND[api])]
-    return [*by_hand, *((f"demo {prompt}", _demo(api, prompt)) for prompt in ("hello", "weather", "search", "refuse"))]
+    by_hand = [
+        (f"by hand {number}", b"".join(reply.blocks())) for number, reply in enumerate(BY_HAND[api])
+    ]
+    return [
+        *by_hand,
+        *(
+            (f"demo {prompt}", _demo(api, prompt))
+            for prompt in ("hello", "weather", "search", "refuse")
+        ),
+    ]
 
 
 def _recorded(api: str) -> Iterator[tuple[str, bytes]]:
     for entry in corpus_index():
-        is_theirs = entry["provider"] == api and entry["provenance"] == "recorded" and entry["vendor"] in VENDORS
+        is_theirs = (
+            entry["provider"] == api
+            and entry["provenance"] == "recorded"
+            and entry["vendor"] in VENDORS
+        )
         if is_theirs and entry["bytes"] <= SIZE_LIMIT:
             yield entry["file"], (CORPUS / entry["file"]).read_bytes()
 
 
 def _silent(api: str, name: str, raw: bytes, count: int, seed: int) -> Iterator[Silent]:
-    """Yield of some changes to a stream those that only the SDK minds. One that it cannot read is passed over."""
+    """Yield of some changes to a stream those that only the SDK minds.
+
+    One that it cannot read is passed over.
+    """
     blocks = blocks_of(raw)
     before, found = reading(api, raw), _found(api, raw)
     if before.error is None:
@@ -196,11 +230,20 @@ def _found(api: str, raw: bytes) -> Counter[str]:
     return Counter({finding.rule: finding.count for finding in linted(reply)})
 
 
-def _is_minded(api: str, blocks: Sequence[bytes], change: Change, before: Reading, after: Reading) -> bool:
+def _is_minded(
+    api: str, blocks: Sequence[bytes], change: Change, before: Reading, after: Reading
+) -> bool:
     if after.error is not None:
         return True
-    is_unsaid = change.how in ("gone", "null") and re.fullmatch(UNSAID[api], ".".join(map(str, change.path)))
-    if after.said == before.said or change.how == "another name" or is_unsaid or _is_echo(api, change):
+    is_unsaid = change.how in ("gone", "null") and re.fullmatch(
+        UNSAID[api], ".".join(map(str, change.path))
+    )
+    if (
+        after.said == before.said
+        or change.how == "another name"
+        or is_unsaid
+        or _is_echo(api, change)
+    ):
         return False
     block = blocks[change.event]
     changed_block = changed([block], change._replace(event=0))
@@ -257,7 +300,9 @@ def test_what_an_sdk_minds_anywhere_lint_minds(api: str) -> None:
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("api", TARGETS)
 def test_what_an_sdk_minds_in_recorded_streams_lint_minds(api: str, seed: int) -> None:
-    assert [silent for name, raw in _recorded(api) for silent in _silent(api, name, raw, 25, seed)] == []
+    assert [
+        silent for name, raw in _recorded(api) for silent in _silent(api, name, raw, 25, seed)
+    ] == []
 
 
 @pytest.mark.long
@@ -266,7 +311,9 @@ def test_a_line_that_lost_its_data_is_found(api: str) -> None:
     for name, raw in _own(api):
         blocks, before = blocks_of(raw), _found(api, raw)
         for number in random.Random(name).sample(range(len(blocks)), min(10, len(blocks))):
-            lost = b"".join((*blocks[:number], blocks[number].replace(b"data: ", b"", 1), *blocks[number + 1 :]))
+            lost = b"".join(
+                (*blocks[:number], blocks[number].replace(b"data: ", b"", 1), *blocks[number + 1 :])
+            )
             assert _found(api, lost) - before, (name, number)
 
 

@@ -1,5 +1,5 @@
-"""The rules of Interactions: each is broken by one change to a good reply, and nothing else is; and what google-genai
-does with a reply in which any one field is wrong.
+"""The rules of Interactions: each is broken by one change to a good reply, and nothing else is; and
+what google-genai does with a reply in which any one field is wrong.
 """
 
 from __future__ import annotations
@@ -42,7 +42,15 @@ def step(index: int, begun: Json, *deltas: Json) -> list[Json]:
 
 
 def interaction(status: str, **more: Any) -> Json:
-    return {"interaction": {"id": ID, "status": status, "object": "interaction", "model": "gemini-3.5-flash", **more}}
+    return {
+        "interaction": {
+            "id": ID,
+            "status": status,
+            "object": "interaction",
+            "model": "gemini-3.5-flash",
+            **more,
+        }
+    }
 
 
 def said(text: str) -> Json:
@@ -70,14 +78,21 @@ EVENTS: tuple[Json, ...] = (
     *step(
         2,
         {"type": "google_search_result", "call_id": "s1", "result": []},
-        {"type": "google_search_result", "result": [{"search_suggestions": "y"}], "is_error": False},
+        {
+            "type": "google_search_result",
+            "result": [{"search_suggestions": "y"}],
+            "is_error": False,
+        },
     ),
     *step(
         3,
         {"type": "model_output"},
         said("Hel"),
         said("lo"),
-        {"type": "text_annotation_delta", "annotations": [{"type": "url_citation", "url": "https://a.b"}]},
+        {
+            "type": "text_annotation_delta",
+            "annotations": [{"type": "url_citation", "url": "https://a.b"}],
+        },
     ),
     *step(
         4,
@@ -101,7 +116,9 @@ ERROR = {"error": {"code": "service_unavailable", "message": "Later."}, "event_t
 
 
 def with_usage(**counts: Any) -> Reply:
-    return GOOD.edited(COMPLETED, lambda event: event["interaction"].update(usage={**USAGE, **counts}))
+    return GOOD.edited(
+        COMPLETED, lambda event: event["interaction"].update(usage={**USAGE, **counts})
+    )
 
 
 def in_delta(at: int, **fields: Any) -> Reply:
@@ -111,31 +128,59 @@ def in_delta(at: int, **fields: Any) -> Reply:
 MUTATIONS = [
     Mutation("GI001", "no type", GOOD.edited(STATUS, lambda event: event.pop("event_type"))),
     Mutation("GI001", "an array", GOOD.put(STATUS, b"data: []\n\n")),
-    Mutation("GI001", "a type that is an array", GOOD.edited(STATUS, lambda event: event.update(event_type=[]))),
+    Mutation(
+        "GI001",
+        "a type that is an array",
+        GOOD.edited(STATUS, lambda event: event.update(event_type=[])),
+    ),
     Mutation("GI002", "no id", GOOD.edited(CREATED, lambda event: event["interaction"].pop("id"))),
-    Mutation("GI002", "a summary without content", GOOD.edited(SUMMARY, lambda event: event["delta"].pop("content"))),
+    Mutation(
+        "GI002",
+        "a summary without content",
+        GOOD.edited(SUMMARY, lambda event: event["delta"].pop("content")),
+    ),
     Mutation("GI002", "no delta", GOOD.edited(SUMMARY, lambda event: event.pop("delta"))),
     Mutation("GI002", "a number as a text", in_delta(TEXT + 1, text=5)),
     Mutation("GI002", "no name", GOOD.edited(CALL, lambda event: event["step"].pop("name"))),
-    Mutation("GI003", "an event of the old API", GOOD.put(STATUS, {"event_type": "content.start", "index": 0})),
+    Mutation(
+        "GI003",
+        "an event of the old API",
+        GOOD.put(STATUS, {"event_type": "content.start", "index": 0}),
+    ),
     Mutation("GI003", "a delta of another API", in_delta(TEXT + 1, type="text_delta")),
     Mutation("GI004", "a delta of no step", GOOD.put(COMPLETED, {**EVENTS[TEXT + 1], "index": 9})),
     Mutation("GI004", "a delta after its step", GOOD.put(COMPLETED, EVENTS[TEXT + 1])),
     Mutation("GI005", "an index twice", GOOD.put(COMPLETED, *step(3, {"type": "model_output"}))),
     Mutation("GI006", "no end", GOOD.without(COMPLETED)),
     Mutation("GI006", "cut off", GOOD.without(COMPLETED, END)._replace(outcome="truncated")),
-    Mutation("GI007", "in progress", GOOD.edited(COMPLETED, lambda event: event["interaction"].update(status="idle"))),
-    Mutation("GI008", "no usage", GOOD.edited(COMPLETED, lambda event: event["interaction"].pop("usage"))),
+    Mutation(
+        "GI007",
+        "in progress",
+        GOOD.edited(COMPLETED, lambda event: event["interaction"].update(status="idle")),
+    ),
+    Mutation(
+        "GI008", "no usage", GOOD.edited(COMPLETED, lambda event: event["interaction"].pop("usage"))
+    ),
     Mutation("GI009", "no stop", GOOD.without(COMPLETED - 1)),
-    Mutation("GI010", "another id", GOOD.edited(STATUS, lambda event: event.update(interaction_id="v1_b"))),
-    Mutation("GI011", "a call unknown", GOOD.edited(RESULT, lambda event: event["step"].update(call_id="s2"))),
+    Mutation(
+        "GI010",
+        "another id",
+        GOOD.edited(STATUS, lambda event: event.update(interaction_id="v1_b")),
+    ),
+    Mutation(
+        "GI011",
+        "a call unknown",
+        GOOD.edited(RESULT, lambda event: event["step"].update(call_id="s2")),
+    ),
     Mutation("GI012", "an event after the mark", GOOD.put(END + 1, EVENTS[STATUS])),
     Mutation("GI013", "a text in a thought", GOOD.put(SUMMARY, {**EVENTS[TEXT + 1], "index": 0})),
     Mutation("GI014", "half of the arguments", GOOD.without(CALL + 2)),
     Mutation(
         "GI014",
         "arguments that are an array",
-        GOOD.without(CALL + 1).edited(CALL + 1, lambda event: event["delta"].update(arguments="[]")),
+        GOOD.without(CALL + 1).edited(
+            CALL + 1, lambda event: event["delta"].update(arguments="[]")
+        ),
     ),
     Mutation("GI015", "a wrong total", with_usage(total_tokens=62)),
     Mutation("GI015", "more cached than sent", with_usage(total_cached_tokens=31)),
@@ -152,7 +197,10 @@ GOODS = {
         STATUS, *step(9, {"type": "function_result", "call_id": "before", "result": "six"})
     ),
     "counts that are left out": GOOD.edited(
-        COMPLETED, lambda event: event["interaction"].update(usage={"total_tokens": 61, "total_input_tokens": 30})
+        COMPLETED,
+        lambda event: event["interaction"].update(
+            usage={"total_tokens": 61, "total_input_tokens": 30}
+        ),
     ),
 }
 

@@ -1,4 +1,6 @@
-"""The rules of Interactions over WebSocket: those of Interactions, judged by what google-genai makes of a turn."""
+"""The rules of Interactions over WebSocket: those of Interactions, judged by what google-genai
+makes of a turn.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,15 @@ from google.genai._interactions_websocket import APIWebSocketError, _frame_event
 from pydantic import TypeAdapter, ValidationError
 
 from recorder.lint.linter import lint
-from tests.support.live import CONNECT, ENDED, INTERACTIONS, answered, live_step, said_live, text_deltas
+from tests.support.live import (
+    CONNECT,
+    ENDED,
+    INTERACTIONS,
+    answered,
+    live_step,
+    said_live,
+    text_deltas,
+)
 from tests.support.planted_fields import Judged, compared
 from tests.support.recordings import Json
 from tests.unit.lint.test_gemini_interactions import said, step
@@ -37,7 +47,12 @@ STOPPED = 3  # of GOOD
 
 def found(messages: Sequence[Any]) -> list[str]:
     """The rules that a turn breaks."""
-    return [each.rule for each in lint(answered(INTERACTIONS, [CONNECT, CONNECTED], said_live("Roll."), *messages))]
+    return [
+        each.rule
+        for each in lint(
+            answered(INTERACTIONS, [CONNECT, CONNECTED], said_live("Roll."), *messages)
+        )
+    ]
 
 
 @pytest.mark.parametrize(
@@ -45,7 +60,14 @@ def found(messages: Sequence[Any]) -> list[str]:
     [
         ("GI001", [*GOOD[:1], {"events": ["x"]}, *GOOD[1:]]),
         ("GI002", [*GOOD[:1], {"events": [{**GOOD[1], "step": None}]}, *GOOD[2:]]),
-        ("GI003", [*GOOD[:1], {"event_type": "interaction.status_update", "interaction_id": "int_1"}, *GOOD[1:]]),
+        (
+            "GI003",
+            [
+                *GOOD[:1],
+                {"event_type": "interaction.status_update", "interaction_id": "int_1"},
+                *GOOD[1:],
+            ],
+        ),
         ("GI004", [*GOOD[:LAST], GOOD[STOPPED], GOOD[LAST]]),
         ("GI006", GOOD[:2]),
         ("GI008", [*GOOD[:LAST], {"event_type": "interaction.completed"}]),
@@ -65,7 +87,13 @@ def test_a_rule_is_broken_by_one_change(rule: str, messages: list[Any]) -> None:
         [*GOOD[:LAST], {"event_type": "reconnection_required"}],
         [GOOD[STOPPED], *live_step(1, "model_output", *text_deltas("x")), ENDED],
     ],
-    ids=["each alone", "all in one message", "cancelled", "to be continued", "come back within a step"],
+    ids=[
+        "each alone",
+        "all in one message",
+        "cancelled",
+        "to be continued",
+        "come back within a step",
+    ],
 )
 def test_a_good_turn_breaks_no_rule(messages: list[Json]) -> None:
     assert found(messages) == []
@@ -81,13 +109,23 @@ def program(messages: Sequence[Json]) -> tuple[Any, ...]:
         for payload in _frame_events(json.dumps(message)):
             event: Any = _parse_server_event(payload)
             if event.event_type == "step.start" and event.step.type == "function_call":
-                calls[event.index] = [event.step.id, event.step.name + json.dumps(event.step.arguments)]
+                calls[event.index] = [
+                    event.step.id,
+                    event.step.name + json.dumps(event.step.arguments),
+                ]
             elif event.event_type == "step.delta" and event.delta.type == "arguments_delta":
                 calls[event.index][1] += event.delta.arguments
             elif event.event_type == "step.delta":
-                words += event.delta.content.text if event.delta.type == "thought_summary" else event.delta.text
+                words += (
+                    event.delta.content.text
+                    if event.delta.type == "thought_summary"
+                    else event.delta.text
+                )
             elif event.event_type == "interaction.completed":
-                ended, usage = event.status.code if event.status else None, event.usage and event.usage.model_dump()
+                ended, usage = (
+                    event.status.code if event.status else None,
+                    event.usage and event.usage.model_dump(),
+                )
     return words, calls, usage, ended
 
 

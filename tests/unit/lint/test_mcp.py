@@ -17,7 +17,12 @@ AGREED = {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serve
 TOOLS = {"tools": [{"name": "add", "inputSchema": {"type": "object"}}]}
 THREE = {"content": [{"type": "text", "text": "3"}]}
 ASKED: list[Json] = [
-    {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"protocolVersion": "2025-11-25"}},
+    {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "method": "initialize",
+        "params": {"protocolVersion": "2025-11-25"},
+    },
     {"jsonrpc": "2.0", "id": 2, "method": "tools/list"},
     {"jsonrpc": "2.0", "id": 3, "method": "tools/call", "params": {"name": "add", "arguments": {}}},
 ]
@@ -50,7 +55,12 @@ LIST = over_http(ASKED[1], response(2, result=TOOLS))
 CALL = over_http(ASKED[2], PROGRESS, response(3, result=THREE))
 RESULT = 1  # of CALL
 LINES = Reply(
-    events=(response(1, result=AGREED), response(2, result=TOOLS), PROGRESS, response(3, result=THREE)),
+    events=(
+        response(1, result=AGREED),
+        response(2, result=TOOLS),
+        PROGRESS,
+        response(3, result=THREE),
+    ),
     encoding=line,
     target="/mcp",
     method=STDIO,
@@ -107,22 +117,44 @@ FAULTS = [
     Fault(
         "MC001",
         "several in one",
-        CALL.without(RESULT).put(RESULT, b"data: [%b]\n\n" % line(response(3, result=THREE)).strip()),
+        CALL.without(RESULT).put(
+            RESULT, b"data: [%b]\n\n" % line(response(3, result=THREE)).strip()
+        ),
         UNREAD,
     ),
     Fault("MC001", "a result as a text", told(CALL, result="3"), UNREAD),
     Fault("MC001", "half a number as id", told(CALL, id=1.5), UNREAD),
-    Fault("MC001", "an error as a text", CALL.without(RESULT).put(RESULT, response(3, error="no")), UNREAD),
+    Fault(
+        "MC001",
+        "an error as a text",
+        CALL.without(RESULT).put(RESULT, response(3, error="no")),
+        UNREAD,
+    ),
     Fault("MC001", "no JSON", CALL.without(RESULT).put(RESULT, b"data: {\r\n\r\n"), UNREAD),
-    Fault("MC001", "another version in a document", document({**response(3, result=THREE), "jsonrpc": "1"}), UNREAD),
+    Fault(
+        "MC001",
+        "another version in a document",
+        document({**response(3, result=THREE), "jsonrpc": "1"}),
+        UNREAD,
+    ),
     Fault("MC001", "another version on a line", told(LINES, jsonrpc="1.0"), LATE),
     Fault("MC002", "both", told(CALL, error=REFUSED), "MCPError: no"),
     Fault("MC002", "both on a line", told(LINES, error=REFUSED), "MCPError: no"),
     Fault("MC003", "another id", told(LINES, id=9), LATE),
     Fault("MC003", "twice", LINES.put(LAST, response(3, result=THREE)), "3"),
     Fault("MC003", "another one after it", CALL.put(2, response(4, result=THREE)), "3"),
-    Fault("MC004", "no response", CALL.without(RESULT), "MCPError: SSE stream ended without a response"),
-    Fault("MC005", "a name", CALL.without(0).put(0, b"event: progress\ndata: " + line(PROGRESS) + b"\n"), "3"),
+    Fault(
+        "MC004",
+        "no response",
+        CALL.without(RESULT),
+        "MCPError: SSE stream ended without a response",
+    ),
+    Fault(
+        "MC005",
+        "a name",
+        CALL.without(0).put(0, b"event: progress\ndata: " + line(PROGRESS) + b"\n"),
+        "3",
+    ),
     Fault("MC006", "no content", with_result(CALL, content=None), MISFIT),
     Fault("MC006", "a text as content", with_result(CALL, content="3"), MISFIT),
     Fault("MC006", "a text without text", with_content(type="text"), MISFIT),
@@ -133,7 +165,9 @@ FAULTS = [
     Fault("MC006", "no version of the protocol", with_result(INIT, protocolVersion=None), MISFIT),
     Fault("MC006", "no name of the server", with_result(INIT, serverInfo={"version": "1"}), MISFIT),
     Fault("MC007", "a later version", with_result(INIT, protocolVersion="2027-01-01"), UNSUPPORTED),
-    Fault("MC007", "a version that is not one", with_result(INIT, protocolVersion="1.0"), UNSUPPORTED),
+    Fault(
+        "MC007", "a version that is not one", with_result(INIT, protocolVersion="1.0"), UNSUPPORTED
+    ),
 ]
 MUTATIONS = [Mutation(fault.rule, fault.says, fault.reply) for fault in FAULTS]
 TAKEN: dict[str, tuple[Reply, str]] = {
@@ -157,7 +191,9 @@ GOODS = {says: reply for says, (reply, _) in TAKEN.items()}
     "reply",
     [
         CALL._replace(events=(b"id: 1\ndata: \n\n",)),  # to be resumed
-        CALL._replace(events=(), body=b"Accepted", status=202, headers=(("content-type", "text/plain"),)),
+        CALL._replace(
+            events=(), body=b"Accepted", status=202, headers=(("content-type", "text/plain"),)
+        ),
         CALL._replace(events=(), outcome="client_disconnect"),
     ],
 )

@@ -1,4 +1,6 @@
-"""The rules of Ollama: one change to a good reply breaks one rule and nothing else, and the SDK as the rule says."""
+"""The rules of Ollama: one change to a good reply breaks one rule and nothing else, and the SDK as
+the rule says.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,14 @@ GENERATED = GOOD._replace(
     target=GENERATE,
     events=(
         {"model": "m", "response": "Hi", "done": False},
-        {"model": "m", "response": "", "done": True, "done_reason": "stop", "context": [1], **COUNTS},
+        {
+            "model": "m",
+            "response": "",
+            "done": True,
+            "done_reason": "stop",
+            "context": [1],
+            **COUNTS,
+        },
     ),
 )
 ERROR = {"error": "out of memory"}
@@ -64,7 +73,12 @@ FAULTS: list[tuple[str, str, Reply, type[Exception] | None]] = [
     ("OL001", "a separator in a text", in_message(TEXT, content="a\u2028b"), json.JSONDecodeError),
     ("OL002", "an array", GOOD.put(TEXT, b"[]\n"), AttributeError),
     ("OL003", "no message", GOOD.edited(TEXT, lambda event: event.pop("message")), ValidationError),
-    ("OL003", "no role", GOOD.edited(TEXT, lambda event: event["message"].pop("role")), ValidationError),
+    (
+        "OL003",
+        "no role",
+        GOOD.edited(TEXT, lambda event: event["message"].pop("role")),
+        ValidationError,
+    ),
     ("OL003", "a number as a text", in_message(TEXT, content=5), ValidationError),
     ("OL003", "arguments as a text", called(arguments='{"sides":6}'), ValidationError),
     ("OL003", "a call without a name", called(name=None), ValidationError),
@@ -73,7 +87,12 @@ FAULTS: list[tuple[str, str, Reply, type[Exception] | None]] = [
     ("OL005", "no counts", GOOD.edited(LAST, lambda event: event.pop("eval_count")), None),
     ("OL005", "no reason", GOOD.edited(LAST, lambda event: event.pop("done_reason")), None),
     ("OL006", "a text after the end", GOOD.moved(TEXT, LAST), None),
-    ("OL007", "an error as in Chat", GOOD.put(TEXT, {"error": {"message": "no"}}).without(*range(2, 5)), TypeError),
+    (
+        "OL007",
+        "an error as in Chat",
+        GOOD.put(TEXT, {"error": {"message": "no"}}).without(*range(2, 5)),
+        TypeError,
+    ),
 ]
 MUTATIONS = [Mutation(rule, says, reply) for rule, says, reply, _ in FAULTS]
 GOODS = {

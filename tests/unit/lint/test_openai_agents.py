@@ -1,5 +1,5 @@
-"""The rules of OpenAI's hosted agents: each is broken by one change to a good stream, and nothing else is; and what a
-program on openai-python does with a stream in which any one field is wrong.
+"""The rules of OpenAI's hosted agents: each is broken by one change to a good stream, and nothing
+else is; and what a program on openai-python does with a stream in which any one field is wrong.
 """
 
 from __future__ import annotations
@@ -49,14 +49,26 @@ MUTATIONS = [
     Mutation("OA002", "an event of another API", GOOD.put(COMMAND, {"type": "response.created"})),
     Mutation("OA003", "no item", GOOD.edited(COMMAND, lambda event: event.pop("item"))),
     Mutation("OA003", "no turn", GOOD.edited(COMPLETED, lambda event: event.pop("turn"))),
-    Mutation("OA003", "a number as a text", GOOD.edited(DELTA, lambda event: event.update(delta=5)).without(WHOLE)),
     Mutation(
-        "OA003", "counts as a text", GOOD.edited(COMPLETED, lambda event: event["usage"].update(total_tokens="x"))
+        "OA003",
+        "a number as a text",
+        GOOD.edited(DELTA, lambda event: event.update(delta=5)).without(WHOLE),
+    ),
+    Mutation(
+        "OA003",
+        "counts as a text",
+        GOOD.edited(COMPLETED, lambda event: event["usage"].update(total_tokens="x")),
     ),
     Mutation("OA004", "no idle", GOOD.without(IDLE)),
-    Mutation("OA005", "another turn", GOOD.edited(COMPLETED, lambda event: event.update(turn_id="turn_x"))),
+    Mutation(
+        "OA005",
+        "another turn",
+        GOOD.edited(COMPLETED, lambda event: event.update(turn_id="turn_x")),
+    ),
     Mutation("OA005", "still in progress", in_turn_of(COMPLETED, status="in_progress")),
-    Mutation("OA006", "another text", GOOD.edited(WHOLE, lambda event: event.update(text="Two files."))),
+    Mutation(
+        "OA006", "another text", GOOD.edited(WHOLE, lambda event: event.update(text="Two files."))
+    ),
     Mutation("OA007", "no usage", GOOD.edited(COMPLETED, lambda event: event.pop("usage"))),
 ]
 GOODS = {
@@ -80,7 +92,11 @@ TEXT = {"type": "output_text", "text": "x"}
 ENVIRONMENT = {"id": "env_1", "type": "openai_hosted", "status": "failed"}
 FAILED = {"type": "x", "code": "y", "message": "z"}
 FIELD = {"id": "a", "type": "text", "label": "Name", "required": True}
-LOGIN = {"type": "browser_authentication", "fields": [FIELD], "options": [{"id": "b", "label": "c", "field_ids": []}]}
+LOGIN = {
+    "type": "browser_authentication",
+    "fields": [FIELD],
+    "options": [{"id": "b", "label": "c", "field_ids": []}],
+}
 APPROVAL = {"type": "computer_use_approval_request", "turn_id": "turn_1", "request_id": "r"}
 MCP = {"type": "mcp_tool_call", "server_label": "a", "message": "May I?", "arguments": {}}
 WAITING = [
@@ -92,7 +108,9 @@ BETWEEN = {"sender_agent_id": "agent_1", "recipient_agent_id": "sub_1"}
 
 
 def environment(state: str) -> Json:
-    return event(f"environment.{state}", turn_id="turn_1", environment={**ENVIRONMENT, "error": FAILED})
+    return event(
+        f"environment.{state}", turn_id="turn_1", environment={**ENVIRONMENT, "error": FAILED}
+    )
 
 
 def of_item(type: str, **more: Any) -> Json:
@@ -108,15 +126,36 @@ OTHERS: list[Json] = [
     {**changed("turn_1", "cancelled", subagent_id="sub_1"), "usage": USAGE},
     in_turn("turn_1", "content_part.added", **PLACE, content_index=0, part=TEXT),
     in_turn("turn_1", "content_part.done", **PLACE, content_index=0, part=TEXT),
-    in_turn("turn_1", "reasoning_summary_part.added", **THOUGHT, part={"type": "summary_text", "text": "x"}),
-    in_turn("turn_1", "reasoning_summary_part.done", **THOUGHT, part={"type": "summary_text", "text": "x"}),
+    in_turn(
+        "turn_1",
+        "reasoning_summary_part.added",
+        **THOUGHT,
+        part={"type": "summary_text", "text": "x"},
+    ),
+    in_turn(
+        "turn_1",
+        "reasoning_summary_part.done",
+        **THOUGHT,
+        part={"type": "summary_text", "text": "x"},
+    ),
     event("subagent.active", subagent=SUBAGENT),
     event("subagent.closed", subagent={**SUBAGENT, "closed_at": 5}),
-    *map(environment, ("pending", "ready", "connected", "disconnected", "suspended", "expired", "failed")),
+    *map(
+        environment,
+        ("pending", "ready", "connected", "disconnected", "suspended", "expired", "failed"),
+    ),
     event("environment.reset", turn_id="turn_1", environment_id="env_1", reset_count=1),
-    of_item("agent_message", content=[{"type": "encrypted_content", "encrypted_content": "x"}], **BETWEEN),
+    of_item(
+        "agent_message",
+        content=[{"type": "encrypted_content", "encrypted_content": "x"}],
+        **BETWEEN,
+    ),
     of_item("mcp_call", server_label="a", name="b", arguments={}, output=None, error=None),
-    of_item("computer_use_call", title="x", output={"type": "computer_screenshot", "image_url": "data:,"}),
+    of_item(
+        "computer_use_call",
+        title="x",
+        output={"type": "computer_screenshot", "image_url": "data:,"},
+    ),
     of_item("computer_use_approval_request", request_id="r", request=LOGIN),
     of_item(
         "computer_use_approval_request_result",
@@ -132,7 +171,9 @@ OTHERS: list[Json] = [
 
 
 def _text(parts: Any) -> str:
-    return "".join(part.text for part in parts if part.type in ("output_text", "input_text", "summary_text"))
+    return "".join(
+        part.text for part in parts if part.type in ("output_text", "input_text", "summary_text")
+    )
 
 
 def _spent(event: Any) -> Any:
@@ -142,7 +183,9 @@ def _spent(event: Any) -> Any:
 
 _ITEMS: Mapping[str, Callable[[Any], Any]] = {
     **dict.fromkeys(("message", "agent_message"), lambda item: _text(item.content)),
-    **dict.fromkeys(("create_subagent_call", "send_subagent_input_call"), lambda item: _text(item.content)),
+    **dict.fromkeys(
+        ("create_subagent_call", "send_subagent_input_call"), lambda item: _text(item.content)
+    ),
     "reasoning": lambda item: _text(item.summary),
     "function_call": lambda item: (item.name + "(", sorted(item.arguments)),
     "web_search_call": lambda item: item.action and item.action.type,
@@ -152,11 +195,20 @@ _ITEMS: Mapping[str, Callable[[Any], Any]] = {
 _READ: Mapping[str, Callable[[Any], Any]] = {
     "error": lambda e: e.error.message + "",
     **dict.fromkeys(
-        [f"agent.session.{state}" for state in ("created", "idle", "in_progress", "requires_action", "failed")],
-        lambda e: (e.session.agent.model + "", [action.type for action in e.session.required_actions]),
+        [
+            f"agent.session.{state}"
+            for state in ("created", "idle", "in_progress", "requires_action", "failed")
+        ],
+        lambda e: (
+            e.session.agent.model + "",
+            [action.type for action in e.session.required_actions],
+        ),
     ),
     **dict.fromkeys(
-        [f"agent.session.turn.{state}" for state in ("created", "in_progress", "completed", "failed", "cancelled")],
+        [
+            f"agent.session.turn.{state}"
+            for state in ("created", "in_progress", "completed", "failed", "cancelled")
+        ],
         lambda e: (e.turn.id + "", e.turn.error and e.turn.error.message, _spent(e)),
     ),
     **dict.fromkeys(
@@ -168,10 +220,12 @@ _READ: Mapping[str, Callable[[Any], Any]] = {
     "agent.output.command_execution_output.delta": lambda e: e.delta + "",
     "agent.session.turn.content_part.added": lambda e: e.part.text + "",
     **dict.fromkeys(
-        [f"agent.session.environment.{state}" for state in ("ready", "failed")], lambda e: e.environment.status
+        [f"agent.session.environment.{state}" for state in ("ready", "failed")],
+        lambda e: e.environment.status,
     ),
     **dict.fromkeys(
-        [f"agent.session.subagent.{state}" for state in ("created", "active", "closed")], lambda e: e.subagent.id
+        [f"agent.session.subagent.{state}" for state in ("created", "active", "closed")],
+        lambda e: e.subagent.id,
     ),
 }
 """What a program reads of an event, by its type."""
@@ -185,7 +239,9 @@ def program(body: bytes, *, has_result: bool) -> list[Any]:
     asked: Any = {"agent": {"model": "gpt-5.5"}, "environment": {"type": "none"}, "input": "x"}
     with warnings.catch_warnings(), openai_client(BASE, http_client=answering(body)) as client:
         warnings.simplefilter("ignore")
-        with client.beta.agents.sessions.create(**asked, stream=True).with_result_collection() as stream:
+        with client.beta.agents.sessions.create(
+            **asked, stream=True
+        ).with_result_collection() as stream:
             for each in stream:
                 look = _READ.get(each.type)
                 read.append((each.type, look and look(each)))
@@ -218,12 +274,17 @@ def found(events: Sequence[Json]) -> list[str]:
 
 
 def test_the_streams_have_every_type_that_the_sdk_knows() -> None:
-    types = {get_args(each.model_fields["type"].annotation)[0] for each in get_args(get_args(AgentSessionEvent)[0])}
+    types = {
+        get_args(each.model_fields["type"].annotation)[0]
+        for each in get_args(get_args(AgentSessionEvent)[0])
+    }
     assert {each["type"] for each in (*EVENTS, *OTHERS)} == types
 
 
 def kind(event: Json) -> tuple[int, Any]:
-    """What distinguishes events whose fields are not the same: types that share a shape are one kind."""
+    """What distinguishes events whose fields are not the same: types that share a shape are one
+    kind.
+    """
     return id(SHAPES.by_name[f"event.{event['type']}"]), event.get("item", {}).get("type")
 
 
@@ -241,7 +302,9 @@ def test_a_wrong_field_that_stops_the_sdk_or_that_its_types_exclude_is_found_and
     singles = [{"event_id": "evt_x", **each} for each in kinds.values()]
     streams = [*([each] for each in singles), ONE_TURN]
     told = [compared(stream, judged, found, UNJUDGED) for stream in streams]
-    assert [each for each in told if (each.missed, each.undeclared, each.false) != ([], [], [])] == []
+    assert [
+        each for each in told if (each.missed, each.undeclared, each.false) != ([], [], [])
+    ] == []
     assert sum(each.stopped for each in told) >= 60
 
 
@@ -251,12 +314,19 @@ def test_a_wrong_field_that_stops_the_sdk_or_that_its_types_exclude_is_found_and
         ("OA001", "an array", AttributeError, "'list' object has no attribute 'type'"),
         ("OA003", "no turn", AttributeError, ""),
         ("OA003", "a number as a text", TypeError, ""),
-        ("OA004", "no idle", AgentTurnResultError, "Could not collect the agent turn result: incomplete"),
+        (
+            "OA004",
+            "no idle",
+            AgentTurnResultError,
+            "Could not collect the agent turn result: incomplete",
+        ),
         ("OA005", "another turn", AgentTurnResultError, ""),
         ("OA005", "still in progress", AgentTurnResultError, ""),
     ],
 )
-def test_a_program_on_the_sdk_stops_as_the_rule_says(rule: str, says: str, error: type[Exception], words: str) -> None:
+def test_a_program_on_the_sdk_stops_as_the_rule_says(
+    rule: str, says: str, error: type[Exception], words: str
+) -> None:
     [reply] = [each.reply for each in MUTATIONS if (each.rule, each.says) == (rule, says)]
     with pytest.raises(error) as raised:
         program(b"".join(reply.blocks()), has_result=True)

@@ -1,5 +1,5 @@
-"""The rules of Realtime: each is broken by one change to a good turn, and nothing else is; and what a program on
-openai-python does with a turn in which any one field is wrong.
+"""The rules of Realtime: each is broken by one change to a good turn, and nothing else is; and what
+a program on openai-python does with a turn in which any one field is wrong.
 """
 
 from __future__ import annotations
@@ -22,7 +22,12 @@ from tests.support.planted_fields import Judged, compared
 from tests.support.recordings import Json, the_rule
 
 SOUND = bytes(range(64))
-USER = {"type": "message", "role": "user", "content": [{"type": "input_audio", "transcript": "Hi"}], "id": "item_u"}
+USER = {
+    "type": "message",
+    "role": "user",
+    "content": [{"type": "input_audio", "transcript": "Hi"}],
+    "id": "item_u",
+}
 HEARD: dict[str, Any] = {
     "type": "conversation.item.input_audio_transcription.completed",
     "item_id": "item_u",
@@ -31,7 +36,11 @@ HEARD: dict[str, Any] = {
 BY_TOKENS = {"type": "tokens", "input_tokens": 9, "output_tokens": 2, "total_tokens": 11}
 TRANSCRIBED: Json = {**HEARD, "event_id": "event_t", "transcript": "Hi", "usage": BY_TOKENS}
 GOOD: list[Json] = [
-    *response("resp_1", *spoken("It ", "rains.", sound=SOUND), *called("weather", '{"city":', '"Oslo"}', index=1)),
+    *response(
+        "resp_1",
+        *spoken("It ", "rains.", sound=SOUND),
+        *called("weather", '{"city":', '"Oslo"}', index=1),
+    ),
 ]
 GOOD.insert(1, TRANSCRIBED)
 CREATED, DELTA, WHOLE, DONE = 0, 4, 8, len(GOOD) - 1
@@ -62,11 +71,18 @@ MUTATIONS: Sequence[tuple[str, str, list[Any]]] = [
 def found(events: Sequence[Any]) -> list[str]:
     """The rules that a turn breaks; a single event is judged alone."""
     whole = list(events) if len(events) > 1 else [GOOD[CREATED], *events, GOOD[DONE]]
-    before: list[Json] = [{"type": "session.update"}, {"type": "session.updated", "session": SESSION}]
-    return [each.rule for each in lint(answered(REALTIME, before, {"type": "response.create"}, *whole))]
+    before: list[Json] = [
+        {"type": "session.update"},
+        {"type": "session.updated", "session": SESSION},
+    ]
+    return [
+        each.rule for each in lint(answered(REALTIME, before, {"type": "response.create"}, *whole))
+    ]
 
 
-@pytest.mark.parametrize(("rule", "events"), [pytest.param(each[0], each[2], id=each[1]) for each in MUTATIONS])
+@pytest.mark.parametrize(
+    ("rule", "events"), [pytest.param(each[0], each[2], id=each[1]) for each in MUTATIONS]
+)
 def test_a_rule_is_broken_by_one_change(rule: str, events: list[Any]) -> None:
     assert set(found(events)) - {"OR005"} == {rule} - {"OR005"}
     assert rule in found(events)
@@ -82,7 +98,14 @@ def test_every_rule_is_broken_here() -> None:
         GOOD,
         response("resp_1", *written("Hel", "lo")),
         response("resp_1", status="cancelled", usage=None),
-        put(DELTA, {"type": "error", "event_id": "e", "error": {"type": "invalid_request_error", "message": "No."}}),
+        put(
+            DELTA,
+            {
+                "type": "error",
+                "event_id": "e",
+                "error": {"type": "invalid_request_error", "message": "No."},
+            },
+        ),
     ],
     ids=["sound and a call", "text", "cancelled", "an error"],
 )
@@ -105,8 +128,18 @@ ITEMS: list[Json] = [
         **OF_MCP,
     },
     {"type": "mcp_approval_request", "id": "item_r", **OF_MCP},
-    {"type": "mcp_approval_response", "id": "item_a", "approval_request_id": "item_r", "approve": True},
-    {"type": "mcp_list_tools", "id": "item_l", "server_label": "a", "tools": [{"name": "b", "input_schema": {}}]},
+    {
+        "type": "mcp_approval_response",
+        "id": "item_a",
+        "approval_request_id": "item_r",
+        "approve": True,
+    },
+    {
+        "type": "mcp_list_tools",
+        "id": "item_l",
+        "server_label": "a",
+        "tools": [{"name": "b", "input_schema": {}}],
+    },
 ]
 LIMIT = {"name": "tokens", "limit": 9, "remaining": 8, "reset_seconds": 0.5}
 
@@ -124,8 +157,15 @@ _BY_NAME: Mapping[str, Json] = {
     "conversation.item.deleted": {"item_id": "item_u"},
     "conversation.item.truncated": {"item_id": "item_1", "content_index": 0, "audio_end_ms": 5},
     HEARD["type"]: TRANSCRIBED,
-    "conversation.item.input_audio_transcription.delta": {"item_id": "item_u", "content_index": 0, "delta": "H"},
-    "conversation.item.input_audio_transcription.failed": {**HEARD, "error": {"type": "x", "message": "y"}},
+    "conversation.item.input_audio_transcription.delta": {
+        "item_id": "item_u",
+        "content_index": 0,
+        "delta": "H",
+    },
+    "conversation.item.input_audio_transcription.failed": {
+        **HEARD,
+        "error": {"type": "x", "message": "y"},
+    },
     "conversation.item.input_audio_transcription.segment": {
         **HEARD,
         "id": "seg_1",
@@ -139,7 +179,11 @@ _BY_NAME: Mapping[str, Json] = {
     "input_audio_buffer.dtmf_event_received": {"event": "5", "received_at": 1},
     "input_audio_buffer.speech_started": {"item_id": "item_u", "audio_start_ms": 1},
     "input_audio_buffer.speech_stopped": {"item_id": "item_u", "audio_end_ms": 1},
-    "input_audio_buffer.timeout_triggered": {"item_id": "item_u", "audio_start_ms": 1, "audio_end_ms": 2},
+    "input_audio_buffer.timeout_triggered": {
+        "item_id": "item_u",
+        "audio_start_ms": 1,
+        "audio_end_ms": 2,
+    },
     **_each("output_audio_buffer", "started stopped cleared", response_id="r"),
     "rate_limits.updated": {"rate_limits": [LIMIT]},
     "response.mcp_call_arguments.delta": {**OF_ITEM, "delta": "{}"},
@@ -149,13 +193,18 @@ _BY_NAME: Mapping[str, Json] = {
 }
 OTHERS: list[Json] = [
     *({"event_id": "event_x", **fields, "type": type} for type, fields in _BY_NAME.items()),
-    *({"event_id": "event_x", "type": "conversation.item.added", "item": item} for item in ITEMS[1:]),
+    *(
+        {"event_id": "event_x", "type": "conversation.item.added", "item": item}
+        for item in ITEMS[1:]
+    ),
 ]
 
 
 def _said(item: Any) -> Any:
     if item.type == "message":
-        return "".join((part.transcript or "") + (getattr(part, "text", None) or "") for part in item.content)
+        return "".join(
+            (part.transcript or "") + (getattr(part, "text", None) or "") for part in item.content
+        )
     if item.type == "function_call":
         return item.name + item.arguments
     return item.id
@@ -165,12 +214,17 @@ _READ: Mapping[str, Callable[[Any], Any]] = {
     "error": lambda e: e.error.message + "",
     "response.output_audio.delta": lambda e: base64.b64decode(e.delta),
     **dict.fromkeys(
-        [f"response.{each}.delta" for each in ("output_audio_transcript", "output_text", "function_call_arguments")],
+        [
+            f"response.{each}.delta"
+            for each in ("output_audio_transcript", "output_text", "function_call_arguments")
+        ],
         lambda e: e.delta + "",
     ),
     "response.output_audio_transcript.done": lambda e: e.transcript + "",
     "response.function_call_arguments.done": lambda e: (json.loads(e.arguments), e.call_id + ""),
-    **dict.fromkeys(("response.output_item.added", "response.output_item.done"), lambda e: _said(e.item)),
+    **dict.fromkeys(
+        ("response.output_item.added", "response.output_item.done"), lambda e: _said(e.item)
+    ),
     "response.done": lambda e: (
         e.response.id,
         [_said(item) for item in e.response.output or ()],
@@ -211,7 +265,10 @@ def _is_declared(event: Json) -> bool:
 
 
 def test_the_turns_have_every_type_that_the_sdk_knows() -> None:
-    types = {get_args(each.model_fields["type"].annotation)[0] for each in get_args(get_args(RealtimeServerEvent)[0])}
+    types = {
+        get_args(each.model_fields["type"].annotation)[0]
+        for each in get_args(get_args(RealtimeServerEvent)[0])
+    }
     assert types <= {each["type"] for each in (*GOOD, *response("r", *written("x")), *OTHERS)}
 
 
@@ -221,8 +278,12 @@ UNJUDGED = re.compile(r"session(\.|\b)|\binput_schema\b")
 
 @pytest.mark.long
 def test_a_wrong_field_that_stops_the_sdk_or_that_its_types_exclude_is_found_and_no_other() -> None:
-    told = [compared(stream, judged, found, UNJUDGED) for stream in (GOOD, *([each] for each in OTHERS))]
-    assert [each for each in told if (each.missed, each.undeclared, each.false) != ([], [], [])] == []
+    told = [
+        compared(stream, judged, found, UNJUDGED) for stream in (GOOD, *([each] for each in OTHERS))
+    ]
+    assert [
+        each for each in told if (each.missed, each.undeclared, each.false) != ([], [], [])
+    ] == []
     assert sum(each.stopped for each in told) >= 60
 
 

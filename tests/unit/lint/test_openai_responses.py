@@ -1,4 +1,6 @@
-"""The rules of the Responses API: each is broken by a change to a good stream, and by nothing else there."""
+"""The rules of the Responses API: each is broken by a change to a good stream, and by nothing else
+there.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,11 @@ USAGE = {
     "output_tokens_details": {"reasoning_tokens": 5},
     "total_tokens": 42,
 }
-THOUGHT = {"id": "rs_1", "type": "reasoning", "summary": [{"type": "summary_text", "text": "Think hard"}]}
+THOUGHT = {
+    "id": "rs_1",
+    "type": "reasoning",
+    "summary": [{"type": "summary_text", "text": "Think hard"}],
+}
 MESSAGE = {
     "id": "msg_1",
     "type": "message",
@@ -31,11 +37,23 @@ MESSAGE = {
     "status": "completed",
     "content": [{"type": "output_text", "text": "Hello world", **PARTS}],
 }
-CALL = {"id": "fc_1", "type": "function_call", "call_id": "call_1", "name": "roll", "arguments": '{"n":2}'}
+CALL = {
+    "id": "fc_1",
+    "type": "function_call",
+    "call_id": "call_1",
+    "name": "roll",
+    "arguments": '{"n":2}',
+}
 
 
 def response(status: str, **fields: Any) -> Json:
-    head = {"id": "resp_1", "object": "response", "created_at": 1, "model": "m", "parallel_tool_calls": True}
+    head = {
+        "id": "resp_1",
+        "object": "response",
+        "created_at": 1,
+        "model": "m",
+        "parallel_tool_calls": True,
+    }
     return {**head, "status": status, "output": [], "usage": None, **fields}
 
 
@@ -88,11 +106,15 @@ GOOD = Reply(
 
 FAILED = {"code": "server_error", "message": "Boom"}
 CUT = GOOD._replace(events=GOOD.events[:12])
-ERROR = CUT.put(12, {"type": "error", "error": {"type": "server_error", **FAILED, "param": None}}).numbered()
+ERROR = CUT.put(
+    12, {"type": "error", "error": {"type": "server_error", **FAILED, "param": None}}
+).numbered()
 FAILURE = CUT.put(12, lifecycle("failed", error=FAILED)).numbered()
 ERROR_AND_FAILURE = ERROR.put(13, lifecycle("failed", error=FAILED)).numbered()
 TOO_LONG = {"reason": "max_output_tokens"}
-INCOMPLETE = CUT.put(12, lifecycle("incomplete", incomplete_details=TOO_LONG, usage=USAGE)).numbered()
+INCOMPLETE = CUT.put(
+    12, lifecycle("incomplete", incomplete_details=TOO_LONG, usage=USAGE)
+).numbered()
 
 
 def but(which: int | str, change: Callable[[Json], object]) -> Reply:
@@ -170,16 +192,26 @@ OTHER_CALL = {**CALL, "id": "fc_2", "call_id": "call_2"}
 ARGUMENTS_OF_MESSAGE = of_item("function_call_arguments.delta", 1, "msg_1", delta="{}")
 ARGUMENTS_DONE = of_item("function_call_arguments.done", 1, "msg_1", arguments="{}")
 EMPTY_DELTA = text("output_text.delta", delta="", logprobs=[])
-OF_INPUT, OF_OUTPUT = (("response", "usage", f"{name}_tokens_details") for name in ("input", "output"))
+OF_INPUT, OF_OUTPUT = (
+    ("response", "usage", f"{name}_tokens_details") for name in ("input", "output")
+)
 DELTA = "response.output_text.delta"
 COMPLETED = "response.completed"
-OUTPUT_2 = [THOUGHT, {**MESSAGE, "content": [{"type": "output_text", "text": "Goodbye", **PARTS}]}, CALL]
+OUTPUT_2 = [
+    THOUGHT,
+    {**MESSAGE, "content": [{"type": "output_text", "text": "Goodbye", **PARTS}]},
+    CALL,
+]
 
 MUTATIONS = [
     Mutation("RS001", "no created", GOOD.without(0).numbered()),
     Mutation("RS002", "no terminal event", GOOD.without(COMPLETED)),
     Mutation("RS002", "no event at all", GOOD._replace(events=(b": hello\n\n",))),
-    Mutation("RS002", "cut in the middle of an event", CUT.put(12, b"event: resp")._replace(outcome="truncated")),
+    Mutation(
+        "RS002",
+        "cut in the middle of an event",
+        CUT.put(12, b"event: resp")._replace(outcome="truncated"),
+    ),
     Mutation("RS003", "completed twice", GOOD.put(22, GOOD.events[-1]).numbered()),
     Mutation("RS004", "an event after the end", GOOD.put(22, {"type": "keepalive"}).numbered()),
     Mutation("RS005", "a mark of Chat Completions", GOOD.put(22, b"data: [DONE]\n\n")),
@@ -218,7 +250,11 @@ MUTATIONS = [
     Mutation("RS026", "a part without annotations", but(14, less("part", "annotations"))),
     Mutation("RS026", "a part without type", but(14, less("part", "type"))),
     Mutation("RS026", "logprobs as a text", but(14, said("part", "logprobs", "x"))),
-    Mutation("RS026", "an annotation without url", but(15, said("item", "content", 0, "annotations", [URL]))),
+    Mutation(
+        "RS026",
+        "an annotation without url",
+        but(15, said("item", "content", 0, "annotations", [URL])),
+    ),
     Mutation("RS027", "a part of null", but(10, said("part", "text", None))),
     Mutation("RS027", "a part of no type", but(10, less("part", "type"))),
     Mutation("RS027", "a part of a number", but(10, said("part", "text", 0))),
@@ -250,33 +286,99 @@ MUTATIONS = [
     Mutation("RS042", "another answer", but(COMPLETED, of_response(output=OUTPUT_2))),
     Mutation("RS042", "an item less", but(COMPLETED, of_response(output=[THOUGHT, CALL]))),
     Mutation("RS043", "no output", but(COMPLETED, of_response(output=[]))),
-    Mutation("RS044", "another id at last", but(COMPLETED, said("response", "output", 1, "id", "msg_2"))),
+    Mutation(
+        "RS044", "another id at last", but(COMPLETED, said("response", "output", 1, "id", "msg_2"))
+    ),
     Mutation("RS045", "a delta lost to Codex", GOOD.without(12).numbered()),
-    Mutation("RS045", "another item for Codex", but(15, said("item", "content", 0, "text", "Hello"))),
-    Mutation("RS046", "another call at last", but(COMPLETED, said("response", "output", 2, "call_id", "call_2"))),
-    Mutation("RS046", "another name at last", but(COMPLETED, said("response", "output", 2, "name", "walk"))),
-    Mutation("RS047", "an item more at last", but(COMPLETED, of_response(output=[THOUGHT, MESSAGE, CALL, OTHER_CALL]))),
-    Mutation("RS047", "items in another order", but(COMPLETED, of_response(output=[THOUGHT, CALL, MESSAGE]))),
+    Mutation(
+        "RS045", "another item for Codex", but(15, said("item", "content", 0, "text", "Hello"))
+    ),
+    Mutation(
+        "RS046",
+        "another call at last",
+        but(COMPLETED, said("response", "output", 2, "call_id", "call_2")),
+    ),
+    Mutation(
+        "RS046",
+        "another name at last",
+        but(COMPLETED, said("response", "output", 2, "name", "walk")),
+    ),
+    Mutation(
+        "RS047",
+        "an item more at last",
+        but(COMPLETED, of_response(output=[THOUGHT, MESSAGE, CALL, OTHER_CALL])),
+    ),
+    Mutation(
+        "RS047",
+        "items in another order",
+        but(COMPLETED, of_response(output=[THOUGHT, CALL, MESSAGE])),
+    ),
     Mutation("RS048", "done in progress", but(15, said("item", "status", "in_progress"))),
-    Mutation("RS049", "text in a refusal", but(10, said("part", {"type": "refusal", "refusal": ""}))),
-    Mutation("RS049", "arguments of a message", GOOD.put(11, ARGUMENTS_OF_MESSAGE, ARGUMENTS_DONE).numbered()),
+    Mutation(
+        "RS049", "text in a refusal", but(10, said("part", {"type": "refusal", "refusal": ""}))
+    ),
+    Mutation(
+        "RS049",
+        "arguments of a message",
+        GOOD.put(11, ARGUMENTS_OF_MESSAGE, ARGUMENTS_DONE).numbered(),
+    ),
     Mutation("RS054", "no summary part events", GOOD.without(3, 7).numbered()),
     Mutation("RS050", "no usage", but(COMPLETED, of_response(usage=None))),
     Mutation("RS051", "no total", but(COMPLETED, less("response", "usage", "total_tokens"))),
-    Mutation("RS051", "no cached", but(COMPLETED, less("response", "usage", "input_tokens_details", "cached_tokens"))),
-    Mutation("RS051", "usage as a text", INCOMPLETE.edited("response.incomplete", of_response(usage="x"))),
-    Mutation("RS055", "no details of input", but(COMPLETED, less("response", "usage", "input_tokens_details"))),
-    Mutation("RS052", "another total", but(COMPLETED, said("response", "usage", "total_tokens", 41))),
-    Mutation("RS052", "more reasoning than output", but(COMPLETED, said(*OF_OUTPUT, "reasoning_tokens", 13))),
-    Mutation("RS052", "more cached than input", but(COMPLETED, said(*OF_INPUT, "cached_tokens", 31))),
+    Mutation(
+        "RS051",
+        "no cached",
+        but(COMPLETED, less("response", "usage", "input_tokens_details", "cached_tokens")),
+    ),
+    Mutation(
+        "RS051", "usage as a text", INCOMPLETE.edited("response.incomplete", of_response(usage="x"))
+    ),
+    Mutation(
+        "RS055",
+        "no details of input",
+        but(COMPLETED, less("response", "usage", "input_tokens_details")),
+    ),
+    Mutation(
+        "RS052", "another total", but(COMPLETED, said("response", "usage", "total_tokens", 41))
+    ),
+    Mutation(
+        "RS052",
+        "more reasoning than output",
+        but(COMPLETED, said(*OF_OUTPUT, "reasoning_tokens", 13)),
+    ),
+    Mutation(
+        "RS052", "more cached than input", but(COMPLETED, said(*OF_INPUT, "cached_tokens", 31))
+    ),
     Mutation("RS053", "tokens at the beginning", but(0, of_response(usage=USAGE))),
-    Mutation("RS060", "an error without message", ERROR_AND_FAILURE.edited("error", less("error", "message"))),
-    Mutation("RS064", "an error without code", ERROR_AND_FAILURE.edited("error", less("error", "code"))),
-    Mutation("RS064", "a code that is a number", ERROR_AND_FAILURE.edited("error", said("error", "code", 500))),
-    Mutation("RS061", "a failure without error", FAILURE.edited("response.failed", of_response(error=None))),
-    Mutation("RS061", "a failure without code", FAILURE.edited("response.failed", less("response", "error", "code"))),
+    Mutation(
+        "RS060",
+        "an error without message",
+        ERROR_AND_FAILURE.edited("error", less("error", "message")),
+    ),
+    Mutation(
+        "RS064", "an error without code", ERROR_AND_FAILURE.edited("error", less("error", "code"))
+    ),
+    Mutation(
+        "RS064",
+        "a code that is a number",
+        ERROR_AND_FAILURE.edited("error", said("error", "code", 500)),
+    ),
+    Mutation(
+        "RS061",
+        "a failure without error",
+        FAILURE.edited("response.failed", of_response(error=None)),
+    ),
+    Mutation(
+        "RS061",
+        "a failure without code",
+        FAILURE.edited("response.failed", less("response", "error", "code")),
+    ),
     Mutation("RS062", "an error alone", ERROR),
-    Mutation("RS063", "no reason", INCOMPLETE.edited("response.incomplete", of_response(incomplete_details=None))),
+    Mutation(
+        "RS063",
+        "no reason",
+        INCOMPLETE.edited("response.incomplete", of_response(incomplete_details=None)),
+    ),
 ]
 
 
@@ -287,10 +389,14 @@ GOODS = {
     "failed": FAILURE,
     "an error and a failure": ERROR_AND_FAILURE,
     "cut": INCOMPLETE,
-    "an item with its part when added": but(9, said("item", "content", [EMPTY_PART])).without(10, 14).numbered(),
+    "an item with its part when added": but(9, said("item", "content", [EMPTY_PART]))
+    .without(10, 14)
+    .numbered(),
     "no item": but(COMPLETED, of_response(output=[])).without(*range(2, 21)).numbered(),
     "a text without deltas": GOOD.without(DELTA).numbered(),
-    "an item at last that was not streamed": but(COMPLETED, of_response(output=[THOUGHT, TOOLS, MESSAGE, CALL])),
+    "an item at last that was not streamed": but(
+        COMPLETED, of_response(output=[THOUGHT, TOOLS, MESSAGE, CALL])
+    ),
     "the client left": CUT._replace(outcome="client_disconnect"),
     "the recorder stopped": CUT._replace(outcome="recorder_shutdown"),
     "the recorder died": CUT._replace(outcome="recorder_crash"),
@@ -308,7 +414,10 @@ def test_codex_does_not_read_the_whole_of_a_text_but_in_its_item() -> None:
 def test_an_end_that_the_provider_made_too_early_is(outcome: Any) -> None:
     [finding] = linted(CUT._replace(outcome=outcome))
     assert finding.rule == "RS002"
-    assert finding.places[0].said == f"last is response.output_text.delta; the connection ended with {outcome}"
+    assert (
+        finding.places[0].said
+        == f"last is response.output_text.delta; the connection ended with {outcome}"
+    )
 
 
 def test_a_resumed_stream_begins_in_the_middle() -> None:
@@ -320,7 +429,9 @@ def test_a_resumed_stream_begins_in_the_middle() -> None:
 
 def test_an_item_that_is_still_open_keeps_its_id_too() -> None:
     still_open = GOOD.put(21, item("added", 3, TOOLS)).numbered()
-    at_last = still_open.edited(COMPLETED, of_response(output=[THOUGHT, MESSAGE, CALL, {**TOOLS, "id": "mcpl_2"}]))
+    at_last = still_open.edited(
+        COMPLETED, of_response(output=[THOUGHT, MESSAGE, CALL, {**TOOLS, "id": "mcpl_2"}])
+    )
     assert broken(at_last, "sdk") == ["RS032", "RS044"]
 
 
@@ -344,8 +455,10 @@ def test_the_catalog_is_that_of_the_sdk() -> None:
     responses = pytest.importorskip("openai.types.responses")
     [union, *_] = typing.get_args(responses.ResponseStreamEvent)
     own_rules = {"type", "sequence_number", "item_id", "logprobs"}
-    beyond = {"keepalive", *(type for type in FIELDS if "apply_patch" in type)}  # sent, but not declared
-    loose = {"response.shell_call_output_content.delta": {"delta"}, "error": {"message"}}  # an object; nested or flat
+    # sent, but not declared
+    beyond = {"keepalive", *(type for type in FIELDS if "apply_patch" in type)}
+    # an object; nested or flat
+    loose = {"response.shell_call_output_content.delta": {"delta"}, "error": {"message"}}
     for shape in typing.get_args(union):
         [type] = typing.get_args(shape.model_fields["type"].annotation)
         required = {name for name, field in shape.model_fields.items() if field.is_required()}
@@ -358,11 +471,22 @@ def test_the_catalog_is_that_of_the_sdk() -> None:
 @pytest.mark.slow
 @pytest.mark.timed
 def test_a_long_stream_is_judged_in_seconds() -> None:
-    deltas = [text("output_text.delta", delta="word ", logprobs=[], obfuscation="abcdef") for _ in range(100_000)]
+    deltas = [
+        text("output_text.delta", delta="word ", logprobs=[], obfuscation="abcdef")
+        for _ in range(100_000)
+    ]
     words = "word " * len(deltas)
     whole = {**MESSAGE, "content": [{"type": "output_text", "text": words, **PARTS}]}
-    long = GOOD.edited(13, set_to(text=words)).edited(14, said("part", "text", words)).edited(15, said("item", whole))
-    long = long.edited(COMPLETED, of_response(output=[THOUGHT, whole, CALL])).without(11, 12).put(11, *deltas)
+    long = (
+        GOOD.edited(13, set_to(text=words))
+        .edited(14, said("part", "text", words))
+        .edited(15, said("item", whole))
+    )
+    long = (
+        long.edited(COMPLETED, of_response(output=[THOUGHT, whole, CALL]))
+        .without(11, 12)
+        .put(11, *deltas)
+    )
     exchange, events = recorded(long.numbered())
     begun = time.process_time()
     assert lint(recording_of(exchange, events)) == []
@@ -370,7 +494,9 @@ def test_a_long_stream_is_judged_in_seconds() -> None:
 
 
 def test_a_character_may_come_in_two_halves() -> None:
-    blocks = [block.replace(b"Hello world", b"Hello\xf0\x9f\x98\x80world") for block in GOOD.blocks()]
+    blocks = [
+        block.replace(b"Hello world", b"Hello\xf0\x9f\x98\x80world") for block in GOOD.blocks()
+    ]
     blocks[11] = blocks[11].replace(b'"Hello', b'"Hello\\ud83d')
     blocks[12] = blocks[12].replace(b'" world', b'"\\ude00world')
     assert_clean(GOOD._replace(events=tuple(blocks)), "openai")

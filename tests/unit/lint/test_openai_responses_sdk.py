@@ -1,4 +1,6 @@
-"""What rules say of openai-python is what it does with a broken stream, where it is not that it raises at once."""
+"""What rules say of openai-python is what it does with a broken stream, where it is not that it
+raises at once.
+"""
 
 from __future__ import annotations
 
@@ -27,12 +29,17 @@ def final(reply: Reply, **options: Any) -> Any:
     """The final response, as `responses.stream` gives it."""
     http = answering(b"".join(reply.blocks()), reply.status)
     asked: dict[str, Any] = options or {"model": "m", "input": "x"}
-    with openai_client(BASE, http_client=http) as client, client.responses.stream(**asked) as stream:
+    with (
+        openai_client(BASE, http_client=http) as client,
+        client.responses.stream(**asked) as stream,
+    ):
         return stream.get_final_response()
 
 
 def mutated(rule: str, says: str) -> Reply:
-    [found] = [each for each in (*OF_RESPONSES, *OF_STREAMS) if (each.rule, each.says) == (rule, says)]
+    [found] = [
+        each for each in (*OF_RESPONSES, *OF_STREAMS) if (each.rule, each.says) == (rule, says)
+    ]
     return found.reply
 
 
@@ -45,7 +52,9 @@ def test_the_sdk_minds_a_message_without_content() -> None:
 
 def test_a_program_that_reads_details_of_usage_fails_where_there_are_none() -> None:
     usage = final(but(COMPLETED, less("response", "usage", "input_tokens_details"))).usage
-    with pytest.raises(AttributeError, match="'NoneType' object has no attribute 'cached_tokens'") as raised:
+    with pytest.raises(
+        AttributeError, match="'NoneType' object has no attribute 'cached_tokens'"
+    ) as raised:
         _ = usage.input_tokens_details.cached_tokens
     assert f"“{raised.value}”" in the_rule("RS055").why
 
@@ -64,7 +73,8 @@ def test_without_output_the_sdk_has_no_text() -> None:
 TOLERATED = [each for each in OF_RESPONSES if the_rule(each.rule).profiles == {"openai"}]
 
 
-@pytest.mark.filterwarnings("ignore:Pydantic serializer warnings")  # the SDK's own, at a value of another kind
+# the SDK's own, at a value of another kind
+@pytest.mark.filterwarnings("ignore:Pydantic serializer warnings")
 @table("mutation", TOLERATED)
 def test_what_the_profile_allows_the_sdk_reads(mutation: Mutation) -> None:
     assert broken(mutation.reply, SDK) == []

@@ -1,4 +1,6 @@
-"""What rules quote of the SDKs for Python is what these raise when they are given the broken stream."""
+"""What rules quote of the SDKs for Python is what these raise when they are given the broken
+stream.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,16 @@ from tests.support.sdks import BASE, answering, openai_client, reading
 from tests.support.tables import table
 from tests.unit.lint.test_anthropic import GOOD as MESSAGE
 from tests.unit.lint.test_anthropic import WORD
-from tests.unit.lint.test_openai_responses import CALL, COMPLETED, GOOD, THOUGHT, but, less, of_response, said
+from tests.unit.lint.test_openai_responses import (
+    CALL,
+    COMPLETED,
+    GOOD,
+    THOUGHT,
+    but,
+    less,
+    of_response,
+    said,
+)
 
 APIS = {
     "test_lint": "openai-responses",
@@ -43,11 +54,21 @@ QUOTED = [
     ("ST002", "an open quote", "JSONDecodeError", ""),
     ("ST003", "a name without data", "JSONDecodeError", ""),
     ("ST006", "no blank line at the end", "RuntimeError", NO_END),
-    ("RS001", "no created", "RuntimeError", "Expected to have received `response.created` before …"),
+    (
+        "RS001",
+        "no created",
+        "RuntimeError",
+        "Expected to have received `response.created` before …",
+    ),
     ("RS002", "no terminal event", "RuntimeError", NO_END),
     ("RS006", "a response without id", "RuntimeError", f"Lifecycle response {IDENTITY}"),
     ("RS007", "another response id", "RuntimeError", f"Lifecycle response {IDENTITY}"),
-    ("RS013", "no type of the first", "RuntimeError", "Expected to have received `response.created` before `None`"),
+    (
+        "RS013",
+        "no type of the first",
+        "RuntimeError",
+        "Expected to have received `response.created` before `None`",
+    ),
     ("RS025", "another id when done", "RuntimeError", f"Completed output item {IDENTITY}"),
     ("RS025", "no id when added", "RuntimeError", f"Completed output item {IDENTITY}"),
     ("RS027", "a part of null", "TypeError", OPERANDS),
@@ -55,7 +76,12 @@ QUOTED = [
     ("RS029", "another call_id when done", "RuntimeError", f"Completed output item {IDENTITY}"),
     ("RS030", "an item never added", "RuntimeError", NO_ITEM),
     ("RS031", "added twice", "RuntimeError", "Duplicate response output index …"),
-    ("RS032", "in no response", "RuntimeError", "Cannot complete response with unfinished output items."),
+    (
+        "RS032",
+        "in no response",
+        "RuntimeError",
+        "Cannot complete response with unfinished output items.",
+    ),
     ("RS035", "no content_part events", "IndexError", "list index out of range"),
     ("RS039", "parts from 1", "IndexError", "list index out of range"),
     ("RS044", "another id of a call", "RuntimeError", f"Completed response output {IDENTITY}"),
@@ -70,8 +96,18 @@ QUOTED = [
     ("CH016", "no index", "RuntimeError", "Expected list delta entry to have an `index` key"),
     ("CH023", "a text", "APIError", NO_ERROR),
     ("CH031", "call one before zero", "IndexError", "list index out of range"),
-    ("CH037", "notes without an index", "RuntimeError", "Expected list delta entry to have an `index` key"),
-    ("CH033", "a function as a text", "AttributeError", "'str' object has no attribute 'arguments'"),
+    (
+        "CH037",
+        "notes without an index",
+        "RuntimeError",
+        "Expected list delta entry to have an `index` key",
+    ),
+    (
+        "CH033",
+        "a function as a text",
+        "AttributeError",
+        "'str' object has no attribute 'arguments'",
+    ),
     ("CH034", "no function", "AssertionError", ""),
     ("AN003", "an array", "TypeError", "Unexpected event runtime type"),
     ("AN004", "no start", "AssertionError", ""),
@@ -84,23 +120,40 @@ QUOTED = [
     ("AN015", "a text block without text", "TypeError", ""),
     ("AN017", "no delta", "AttributeError", f"{NO_TYPE} 'type'"),
     ("AN017", "no text", "TypeError", ""),
-    ("AN019", "a text without quotes", "ValueError", "Unable to parse tool parameter JSON from model"),
+    (
+        "AN019",
+        "a text without quotes",
+        "ValueError",
+        "Unable to parse tool parameter JSON from model",
+    ),
     ("GE001", "an event line", "UnknownApiResponseError", f"{NO_JSON}event: …"),
     ("GE002", "a comment", "UnknownApiResponseError", f"{NO_JSON}: …"),
     ("GE003", "no space", "UnknownApiResponseError", NO_JSON + "data:{…"),
     ("GE004", "done", "UnknownApiResponseError", f"{NO_JSON}[DONE]"),
-    ("GE007", "no code", "TypeError", "'<=' not supported between instances of 'int' and 'NoneType'"),
+    (
+        "GE007",
+        "no code",
+        "TypeError",
+        "'<=' not supported between instances of 'int' and 'NoneType'",
+    ),
     ("GE022", "half a chunk after the end", "UnknownApiResponseError", ""),
     ("GE011", "text as a number", "ValidationError", INVALID),
     ("GE012", "a count as a text", "ValidationError", INVALID),
-    ("GE014", "arguments as a text", "ValidationError", "… functionCall.args Input should be a valid dictionary"),
+    (
+        "GE014",
+        "arguments as a text",
+        "ValidationError",
+        "… functionCall.args Input should be a valid dictionary",
+    ),
     ("GI001", "a type that is an array", "TypeError", "unhashable type"),
     ("GI002", "a summary without content", "AttributeError", ""),
     ("GI002", "a number as a text", "TypeError", ""),
     ("GI014", "half of the arguments", "JSONDecodeError", ""),
     ("GE016", "no base64", "ValidationError", "… thoughtSignature Data should be valid base64"),
 ]
-"""The rule, what is done to a stream, what the SDK raises, and the words that the rule quotes of it."""
+"""The rule, what is done to a stream, what the SDK raises, and the words that the rule quotes of
+it.
+"""
 
 MORE = [
     Mutation("RS013", "no type of the first", GOOD.edited(0, less("type"))),
@@ -109,7 +162,9 @@ MORE = [
         "in no response",
         GOOD.without(15).numbered().edited(COMPLETED, of_response(output=[THOUGHT, CALL])),
     ),
-    Mutation("RS044", "another id of a call", but(COMPLETED, said("response", "output", 2, "id", "fc_2"))),
+    Mutation(
+        "RS044", "another id of a call", but(COMPLETED, said("response", "output", 2, "id", "fc_2"))
+    ),
 ]
 
 OF_OTHERS = {
@@ -123,7 +178,10 @@ OF_OTHERS = {
     ("RS055", "AttributeError"): "of the program that reads it: `test_openai_responses_sdk`",
     ("RS064", "APIError"): "a class, not what is raised",
     ("CH022", "JSONDecodeError"): "of the program that reads it, below",
-    ("AS002", "AttributeError"): "of a program that reads a session: `test_anthropic_sessions`, as those below",
+    (
+        "AS002",
+        "AttributeError",
+    ): "of a program that reads a session: `test_anthropic_sessions`, as those below",
     ("AS004", "AttributeError"): "of such a program",
     ("AS004", "TypeError"): "of such a program",
     ("AS005", "AnthropicError"): "of its helper",
@@ -134,7 +192,10 @@ OF_OTHERS = {
     ("OA003", "TypeError"): "of such a program",
     ("OA004", "AgentTurnResultError"): "of its helper",
     ("OA005", "AgentTurnResultError"): "of its helper",
-    ("OR001", "AttributeError"): "of a program that reads events: `test_openai_realtime`, as those below",
+    (
+        "OR001",
+        "AttributeError",
+    ): "of a program that reads events: `test_openai_realtime`, as those below",
     ("OR003", "AttributeError"): "of such a program",
     ("OR003", "TypeError"): "of such a program",
     ("OR004", "ConnectionClosedError"): "of such a program",
@@ -159,7 +220,10 @@ OF_OTHERS = {
     ("MC004", "MCPError"): "of `mcp`: `test_mcp_faults`, as those below",
     ("MC006", "ValidationError"): "of `mcp`",
     ("MC007", "RuntimeError"): "of `mcp`",
-    ("GI001", "APIWebSocketError"): "of google-genai over WebSocket: `test_gemini_interactions_live`",
+    (
+        "GI001",
+        "APIWebSocketError",
+    ): "of google-genai over WebSocket: `test_gemini_interactions_live`",
     ("GI006", "APIWebSocketError"): "of its connection",
     ("AC001", "ConnectionError"): "of `acp`: `test_acp_sdk`, as those below",
     ("AC003", "ValidationError"): "of `acp`",
@@ -188,7 +252,9 @@ def found(rule: str, says: str) -> tuple[str, Mutation]:
     [(api, mutation)] = [
         (api, each)
         for name, api in (*APIS.items(), ("more", "openai-responses"))
-        for each in (MORE if name == "more" else importlib.import_module(f"tests.unit.lint.{name}").MUTATIONS)
+        for each in (
+            MORE if name == "more" else importlib.import_module(f"tests.unit.lint.{name}").MUTATIONS
+        )
         if (each.rule, each.says) == (rule, says)
     ]
     return api, mutation
@@ -212,12 +278,17 @@ def test_every_error_that_a_rule_names_is_raised_or_is_of_another_client(rule: A
     named = set(re.findall(r"\b(?:[A-Z]\w+)?Error\b", rule.why))
     raised = {error for id, _, error, _ in QUOTED if id == rule.id}
     of_others = {error for id, error in OF_OTHERS if id == rule.id}
-    assert named == raised | of_others, "an error that a rule names has a line in `QUOTED`, or in `OF_OTHERS`"
+    assert named == raised | of_others, (
+        "an error that a rule names has a line in `QUOTED`, or in `OF_OTHERS`"
+    )
 
 
 @pytest.mark.parametrize("body", [b"Bad gateway", b'{"detail": "No"}'])
 def test_an_error_as_no_api_tells_it_has_no_code(body: bytes) -> None:
-    with openai_client(BASE, http_client=answering(body, 502)) as client, pytest.raises(APIStatusError) as raised:
+    with (
+        openai_client(BASE, http_client=answering(body, 502)) as client,
+        pytest.raises(APIStatusError) as raised,
+    ):
         client.responses.create(model="m", input="x", stream=True)
     assert (raised.value.code, raised.value.type, raised.value.param) == (None, None, None)
 
@@ -230,7 +301,9 @@ def test_a_program_that_reads_half_the_arguments_fails() -> None:
         json.loads(call["function"]["arguments"][1])
 
 
-@pytest.mark.parametrize(("rule", "error"), [("ST001", "UnicodeDecodeError"), ("ST002", "JSONDecodeError")])
+@pytest.mark.parametrize(
+    ("rule", "error"), [("ST001", "UnicodeDecodeError"), ("ST002", "JSONDecodeError")]
+)
 def test_anthropic_raises_it_too(rule: str, error: str) -> None:
     broken = b"\xff" if rule == "ST001" else b'"'
     blocks = [each.replace(b"Let me see", b"Let me" + broken) for each in MESSAGE.blocks()]

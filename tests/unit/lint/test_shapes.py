@@ -1,4 +1,6 @@
-"""The shapes that the rules go by: how they are read, and that they are those which the SDKs declare."""
+"""The shapes that the rules go by: how they are read, and that they are those which the SDKs
+declare.
+"""
 
 from __future__ import annotations
 
@@ -78,7 +80,10 @@ def test_a_value_departs_where_it_is_of_another_kind(value: Any, misfits: list[A
 @pytest.mark.parametrize("shapes", [CHAT, GEMINI, MESSAGES, RESPONSES, SESSIONS, AGENTS])
 def test_every_kind_that_a_shape_names_is_there(shapes: Shapes) -> None:
     named = {
-        kind.strip("[]{}") for shape in shapes.by_name.values() for field in shape.values() for kind in field.kinds
+        kind.strip("[]{}")
+        for shape in shapes.by_name.values()
+        for field in shape.values()
+        for kind in field.kinds
     }
     assert named <= {*PLAIN, *shapes.by_name, *shapes.families}
 
@@ -88,7 +93,8 @@ ECHOED = {"tools", "tool_choice", "instructions", "prompt"}
 
 _AGENT = "BetaManagedAgentsSessionAgent"
 _APPROVED = (
-    "ComputerUseApprovalRequestResultItemResourceResponseComputerUseApprovalResponseKindResourceBrowserAuthentication"
+    "ComputerUseApprovalRequestResultItemResourceResponseComputerUseApprovalResponseKin"
+    "dResourceBrowserAuthentication"
 )
 
 OF_OTHERS = {
@@ -96,7 +102,10 @@ OF_OTHERS = {
     "GenerateContentResponse.automaticFunctionCallingHistory",
     "GenerateContentResponse.parsed",
     *(f"{_AGENT}.{name}" for name in ("mcp_servers", "multiagent", "skills", "execution_identity")),
-    *(f"Agent.{name}" for name in ("compaction", "experimental", "multi_agent", "reasoning", "text")),
+    *(
+        f"Agent.{name}"
+        for name in ("compaction", "experimental", "multi_agent", "reasoning", "text")
+    ),
     "AgentSession.environment",
     f"{_APPROVED}SubmitResource.selected_option",
 }
@@ -107,7 +116,9 @@ STRICTER = {
     *("ExecutableCode.code", "ExecutableCode.language", "CodeExecutionResult.outcome"),
     *("Blob.data", "Blob.mimeType", "FileData.fileUri"),
 }
-"""What the vendor's reference calls required, or sends in every response, though the SDK may do without."""
+"""What the vendor's reference calls required, or sends in every response, though the SDK may do
+without.
+"""
 
 LOOSER = {
     *("ResponseFunctionWebSearch.action", "ActionSearchSource.url"),
@@ -117,7 +128,9 @@ LOOSER = {
     "RequiredActionSessionRequiredActionResourceMcpApprovalRequestRequest.arguments",
     *("ThinkingBlock.signature", "ServerToolUsage.web_fetch_requests"),
 }
-"""Declared as always there, and left out by the vendor itself in streams that were recorded, or null in each."""
+"""Declared as always there, and left out by the vendor itself in streams that were recorded, or
+null in each.
+"""
 
 DECLARED: dict[str, tuple[Shapes, str, Any]] = {
     "responses": (RESPONSES, "response", Response),
@@ -136,7 +149,9 @@ def test_the_shapes_are_those_that_the_sdk_declares(name: str) -> None:
     assert list(_unlike(shapes, (kind,), declared, name, set())) == []
 
 
-def _unlike(shapes: Shapes, kinds: tuple[str, ...], declared: Any, where: str, seen: set[Any]) -> Iterable[str]:
+def _unlike(
+    shapes: Shapes, kinds: tuple[str, ...], declared: Any, where: str, seen: set[Any]
+) -> Iterable[str]:
     """Where a shape and what the SDK declares differ."""
     alternatives = list(_alternatives(declared))
     if typing.Any in alternatives or object in alternatives:
@@ -152,10 +167,20 @@ def _unlike(shapes: Shapes, kinds: tuple[str, ...], declared: Any, where: str, s
             yield f"{where}: {kinds}, declared {each}"
 
 
-def _unlike_model(shapes: Shapes, kinds: tuple[str, ...], model: Any, where: str, seen: set[Any]) -> Iterable[str]:
+def _unlike_model(
+    shapes: Shapes, kinds: tuple[str, ...], model: Any, where: str, seen: set[Any]
+) -> Iterable[str]:
     [name] = [kind for kind in kinds if kind in shapes.by_name or kind in shapes.families] or [""]
-    constants = typing.get_args(model.model_fields["type"].annotation) if "type" in model.model_fields else ()
-    shape = shapes.families[name].get(constants[0]) if name in shapes.families else shapes.by_name.get(name)
+    constants = (
+        typing.get_args(model.model_fields["type"].annotation)
+        if "type" in model.model_fields
+        else ()
+    )
+    shape = (
+        shapes.families[name].get(constants[0])
+        if name in shapes.families
+        else shapes.by_name.get(name)
+    )
     if shape is None:
         yield f"{where}: no shape {name} of {model.__name__}"
     if shape is None or (name, model) in seen:
@@ -165,20 +190,26 @@ def _unlike_model(shapes: Shapes, kinds: tuple[str, ...], model: Any, where: str
     skipped = {each for each in fields if each in ECHOED or f"{model.__name__}.{each}" in OF_OTHERS}
     skipped |= {"type"} if name in shapes.families else set()
     skipped |= {
-        each for each, field in fields.items() if field.exclude or each in ("sdkHttpResponse", "sdk_http_response")
+        each
+        for each, field in fields.items()
+        if field.exclude or each in ("sdkHttpResponse", "sdk_http_response")
     }
     for each in fields.keys() - skipped ^ shape.keys():
         yield f"{model.__name__}.{each} is in one of them alone"
     for each in fields.keys() & shape.keys():
         path = f"{model.__name__}.{each}"
-        wanted = path in STRICTER or (fields[each].is_required() and not _may_be_null(fields[each].annotation))
+        wanted = path in STRICTER or (
+            fields[each].is_required() and not _may_be_null(fields[each].annotation)
+        )
         if shape[each].is_required != (wanted and path not in LOOSER):
             yield f"{path}: required {shape[each].is_required}"
         yield from _unlike(shapes, shape[each].kinds, fields[each].annotation, path, seen)
 
 
 def _alternatives(declared: Any) -> Iterable[Any]:
-    """The types of a union, one by one, without null; of a union of models that an alias names, too."""
+    """The types of a union, one by one, without null; of a union of models that an alias names,
+    too.
+    """
     origin = typing.get_origin(declared)
     if origin is typing.Annotated:
         yield from _alternatives(typing.get_args(declared)[0])
@@ -205,7 +236,9 @@ def _is_kind(kind: str, declared: Any) -> bool:
             kind[0] == "{" and all(_is_kind(kind[1:-1], e) for e in typing.get_args(declared)[1:])
         )
     if origin is list:
-        return kind[0] == "[" and all(_is_kind(kind[1:-1], each) for each in typing.get_args(declared))
+        return kind[0] == "[" and all(
+            _is_kind(kind[1:-1], each) for each in typing.get_args(declared)
+        )
     if isinstance(declared, type) and issubclass(declared, enum.Enum):
         return kind == "text"
     return kind in _KINDS.get(declared, ())

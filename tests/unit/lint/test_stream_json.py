@@ -1,5 +1,5 @@
-"""The rules of stream-json: one change to good lines breaks one rule and nothing else; and what claude-agent-sdk makes
-of lines in which any one field is wrong.
+"""The rules of stream-json: one change to good lines breaks one rule and nothing else; and what
+claude-agent-sdk makes of lines in which any one field is wrong.
 """
 
 from __future__ import annotations
@@ -47,13 +47,22 @@ EVENTS: tuple[Json, ...] = (
     },
     {
         "type": "user",
-        "message": {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c-1", "is_error": False}]},
+        "message": {
+            "role": "user",
+            "content": [{"type": "tool_result", "tool_use_id": "c-1", "is_error": False}],
+        },
         **ABOUT,
     },
     {"type": "user", "message": {"role": "user", "content": "And?"}, **ABOUT},
     {**TASK, "subtype": "task_started"},
     {**TASK, "subtype": "task_progress", "usage": {"total_tokens": 1}},
-    {**TASK, "subtype": "task_notification", "status": "completed", "output_file": "/o", "summary": "Done"},
+    {
+        **TASK,
+        "subtype": "task_notification",
+        "status": "completed",
+        "output_file": "/o",
+        "summary": "Done",
+    },
     {"type": "rate_limit_event", "rate_limit_info": {"status": "allowed"}, **ABOUT},
     {"type": "conversation_reset", "new_conversation_id": "s-2", **ABOUT},
     {
@@ -71,7 +80,10 @@ EVENTS: tuple[Json, ...] = (
 )
 SAID, ASKS, LAST = 2, 3, len(EVENTS) - 1
 ASKED = {"type": "control_request", "request_id": "r-1", "request": {"subtype": "initialize"}}
-TAKEN = {"type": "control_response", "response": {"subtype": "success", "request_id": "r-1", "response": {}}}
+TAKEN = {
+    "type": "control_response",
+    "response": {"subtype": "success", "request_id": "r-1", "response": {}},
+}
 GOOD = Reply(
     events=(TAKEN, *EVENTS),
     encoding=line,
@@ -92,7 +104,9 @@ def put(*events: Json | bytes) -> Reply:
 
 def changed(number: int, **members: Any) -> Reply:
     """With other members of a line; None takes one away."""
-    kept = {name: value for name, value in {**EVENTS[number], **members}.items() if value is not None}
+    kept = {
+        name: value for name, value in {**EVENTS[number], **members}.items() if value is not None
+    }
     return GOOD.without(number + 1).put(number + 1, kept)
 
 
@@ -102,11 +116,19 @@ MUTATIONS = [
     Mutation("SJ002", "a number as a type", put({"type": 7})),
     Mutation("SJ003", "no message", changed(SAID, message=None)),
     Mutation("SJ003", "a text as content", changed(SAID, message={"model": "m", "content": "x"})),
-    Mutation("SJ003", "a thought without a signature", put(assistant({"type": "thinking", "thinking": "Hm."}))),
+    Mutation(
+        "SJ003",
+        "a thought without a signature",
+        put(assistant({"type": "thinking", "thinking": "Hm."})),
+    ),
     Mutation("SJ003", "a block without a type", put(assistant({"text": "x"}))),
     Mutation("SJ003", "no model", changed(SAID, message={"content": []})),
     Mutation("SJ003", "no turns", changed(LAST, num_turns=None)),
-    Mutation("SJ003", "a request without a tool", changed(ASKS, request={"subtype": "can_use_tool", "input": {}})),
+    Mutation(
+        "SJ003",
+        "a request without a tool",
+        changed(ASKS, request={"subtype": "can_use_tool", "input": {}}),
+    ),
     Mutation("SJ003", "a request without an id", changed(ASKS, request_id=None)),
     Mutation("SJ004", "a line of another program", put({"type": "thread.started"})),
     Mutation("SJ005", "twice", put(TAKEN)),
@@ -142,7 +164,10 @@ def judged(lines: Sequence[Json]) -> Judged:
     parser = pytest.importorskip(f"{SDK}.message_parser", reason=NO_SDK)
     transport = pytest.importorskip(f"{SDK}.transport.subprocess_cli", reason=NO_SDK)
     try:
-        read = [parser.parse_message(transport._parse_stdout_line(line(each).decode())) for each in lines]
+        read = [
+            parser.parse_message(transport._parse_stdout_line(line(each).decode()))
+            for each in lines
+        ]
     except Exception as error:
         return Judged(None, error, True)
     return Judged(read, None, True)
@@ -166,11 +191,21 @@ def test_half_a_line_ends_the_run_for_a_program_on_the_sdk() -> None:
     ("rule", "lines", "raises"),
     [
         ("SJ002", [{"subtype": "init"}], "MessageParseError: Message missing 'type' field"),
-        ("SJ003", [assistant({"text": "x"})], "MessageParseError: Missing required field in assistant message: 'type'"),
-        ("SJ003", [{"type": "result"}], "MessageParseError: Missing required field in result message: 'subtype'"),
+        (
+            "SJ003",
+            [assistant({"text": "x"})],
+            "MessageParseError: Missing required field in assistant message: 'type'",
+        ),
+        (
+            "SJ003",
+            [{"type": "result"}],
+            "MessageParseError: Missing required field in result message: 'subtype'",
+        ),
     ],
 )
-def test_a_fault_does_to_the_sdk_what_its_rule_says(rule: str, lines: list[Json], raises: str) -> None:
+def test_a_fault_does_to_the_sdk_what_its_rule_says(
+    rule: str, lines: list[Json], raises: str
+) -> None:
     error = judged(lines).error
     assert f"{type(error).__name__}: {error}".startswith(raises)
     assert rule in broken(GOOD._replace(events=(TAKEN, *lines, EVENTS[LAST])))

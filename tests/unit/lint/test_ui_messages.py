@@ -1,4 +1,6 @@
-"""The rules of UI messages: one change breaks one rule; `ai` is asked in tests/acceptance/test_screen_sdks.py."""
+"""The rules of UI messages: one change breaks one rule; `ai` is asked in
+tests/acceptance/test_screen_sdks.py.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,16 @@ from typing import Any
 from tests.support.recordings import Json, Mutation, Reply, assert_clean, broken, unnamed
 from tests.support.screen import UI_ASKED
 from tests.support.tables import table
-from tests.unit.wire.dialects.test_ui_messages import FINISH, ROLL, START, STEP, STEP_END, STREAMS, gave, part
+from tests.unit.wire.dialects.test_ui_messages import (
+    FINISH,
+    ROLL,
+    START,
+    STEP,
+    STEP_END,
+    STREAMS,
+    gave,
+    part,
+)
 
 DONE = b"data: [DONE]\n\n"
 EVENTS = (
@@ -20,7 +31,16 @@ EVENTS = (
     gave("c-1", "4"),
 )
 GOOD = Reply(events=(*EVENTS, FINISH, DONE), encoding=unnamed, target="/api/chat", asked=UI_ASKED)
-NUMBERS = {"reasoning": 3, "text": 6, "call": 8, "input": 9, "whole": 11, "step end": 12, "result": 13, "finish": 14}
+NUMBERS = {
+    "reasoning": 3,
+    "text": 6,
+    "call": 8,
+    "input": 9,
+    "whole": 11,
+    "step end": 12,
+    "result": 13,
+    "finish": 14,
+}
 
 
 def edited(which: str, **fields: Any) -> Reply:
@@ -58,13 +78,33 @@ FAULTS: list[tuple[str, str, Reply, str | None]] = [
     ("UM001", "a result without output", less("result", "output"), INVALID),
     ("UM001", "an unknown encoding", edited("call", inputEncoding="x"), INVALID),
     ("UM001", "an error without a text", edited("finish", type="error"), INVALID),
-    ("UM001", "an error as in Chat", GOOD.put(6, {"type": "error", "errorText": {"message": "no"}}), INVALID),
+    (
+        "UM001",
+        "an error as in Chat",
+        GOOD.put(6, {"type": "error", "errorText": {"message": "no"}}),
+        INVALID,
+    ),
     ("UM001", "an unknown reason", edited("finish", finishReason="done"), INVALID),
     ("UM001", "a reason of null", edited("finish", finishReason=None), INVALID),
-    ("UM001", "a message id of null", GOOD.edited(0, lambda event: event.update(messageId=None)), INVALID),
-    ("UM001", "a source without a URL", GOOD.put(6, {"type": "source-url", "sourceId": "s"}), INVALID),
+    (
+        "UM001",
+        "a message id of null",
+        GOOD.edited(0, lambda event: event.update(messageId=None)),
+        INVALID,
+    ),
+    (
+        "UM001",
+        "a source without a URL",
+        GOOD.put(6, {"type": "source-url", "sourceId": "s"}),
+        INVALID,
+    ),
     ("UM002", "another id", edited("text", id="1"), ORDER),
-    ("UM002", "a text of the step before", GOOD.put(13, {"type": "text-delta", "id": "9", "delta": "x"}), ORDER),
+    (
+        "UM002",
+        "a text of the step before",
+        GOOD.put(13, {"type": "text-delta", "id": "9", "delta": "x"}),
+        ORDER,
+    ),
     ("UM002", "an end twice", GOOD.put(8, {"type": "text-end", "id": "0"}), ORDER),
     ("UM003", "input of another call", edited("input", toolCallId="c-2"), ORDER),
     ("UM004", "a result of another call", edited("result", toolCallId="c-2"), ORDER),
@@ -81,10 +121,15 @@ GOODS = {
 }
 
 
-@table("reply", [GOOD._replace(asked={**UI_ASKED, "messages": [{"parts": [{"toolCallId": "c-2"}]}]})])
+@table(
+    "reply", [GOOD._replace(asked={**UI_ASKED, "messages": [{"parts": [{"toolCallId": "c-2"}]}]})]
+)
 def test_a_result_of_a_call_in_the_request_is_right(reply: Reply) -> None:
     assert_clean(reply.put(13, gave("c-2", "5")))
 
 
 def test_another_stream_on_the_path_is_not_judged() -> None:
-    assert broken(GOOD._replace(asked={}, headers=(("content-type", "text/plain"),)), "ui-messages") == []
+    assert (
+        broken(GOOD._replace(asked={}, headers=(("content-type", "text/plain"),)), "ui-messages")
+        == []
+    )

@@ -50,7 +50,14 @@ def test_there_is_none_past_the_ends(at: int) -> None:
 
 def test_any_slice_is_that_of_a_list() -> None:
     made, some = packed(EVENTS), random.Random(1)
-    ends = [None, 0, PAGE_EVENTS, 2 * PAGE_EVENTS, COUNT, *(some.randrange(-COUNT, COUNT) for _ in range(4))]
+    ends = [
+        None,
+        0,
+        PAGE_EVENTS,
+        2 * PAGE_EVENTS,
+        COUNT,
+        *(some.randrange(-COUNT, COUNT) for _ in range(4)),
+    ]
     for start in ends:
         for stop in ends:
             for step in (None, 1, 7, -1):

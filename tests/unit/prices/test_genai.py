@@ -36,9 +36,15 @@ def test_each_model_has_the_price_that_the_package_looks_up() -> None:
         models = {beginning + ending for beginning in beginnings for ending in ENDINGS}
         found = package_prices([], {(name, model) for model in models}, {})
         assert found.unpriced == []
-        priced = {text_of(row.model) for row in found.rows if row.unit == "input" and row.picousd is not None}
+        priced = {
+            text_of(row.model)
+            for row in found.rows
+            if row.unit == "input" and row.picousd is not None
+        }
         known = {model: provider.find_model(model, all_providers=providers) for model in models}
-        assert priced == {model for model, info in known.items() if info is not None and _has_input(info)}
+        assert priced == {
+            model for model, info in known.items() if info is not None and _has_input(info)
+        }
 
 
 def _has_input(model: Any) -> bool:
@@ -48,11 +54,21 @@ def _has_input(model: Any) -> bool:
 
 def test_a_model_of_bedrock_has_the_price_of_its_region_whatever_way_it_is_named() -> None:
     model = "anthropic.claude-sonnet-4-5-20250929-v1:0"
-    regional = {model, f"us.{model}", f"eu.{model}", f"arn:aws:bedrock:us-east-1::foundation-model/{model}"}
-    named = regional | {f"global.{model}", f"arn:aws:bedrock:us-east-1:1:inference-profile/global.{model}"}
+    regional = {
+        model,
+        f"us.{model}",
+        f"eu.{model}",
+        f"arn:aws:bedrock:us-east-1::foundation-model/{model}",
+    }
+    named = regional | {
+        f"global.{model}",
+        f"arn:aws:bedrock:us-east-1:1:inference-profile/global.{model}",
+    }
     rows = package_prices([], {("bedrock", each) for each in named}, {}).rows
     prices = {
-        text_of(row.model): row.usd_per_million for row in rows if row.unit == "input" and not row.above_input_tokens
+        text_of(row.model): row.usd_per_million
+        for row in rows
+        if row.unit == "input" and not row.above_input_tokens
     }
     assert {name: price for name, price in prices.items() if name} == {
         each: "3.3" if each in regional else "3" for each in named
@@ -64,7 +80,11 @@ def test_a_subscription_has_no_list() -> None:
 
 
 def test_a_row_is_of_one_model_of_one_upstream() -> None:
-    """The name as the log has it; one that is not a name of a model has no row but that of the list."""
-    found = package_prices([], [("gateway", "Mistral-Large-Latest"), ("gateway", "m" * 201)], {"gateway": "mistral"})
+    """The name as the log has it; one that is not a name of a model has no row but that of the
+    list.
+    """
+    found = package_prices(
+        [], [("gateway", "Mistral-Large-Latest"), ("gateway", "m" * 201)], {"gateway": "mistral"}
+    )
     expected = {("gateway", "", 0), ("gateway", "mistral-large-latest", 0)}
     assert {(row.provider, row.model, row.rank) for row in found.rows} == expected

@@ -20,7 +20,9 @@ def file(tmp_path: Path) -> Path:
 
 
 def test_prices_are_exact_and_in_the_order_of_the_file(file: Path) -> None:
-    file.write_text(f'{PRICE}web_search = 12.5\n{PRICE.replace("gpt-5*", "GPT_#%")}[providers]\ngw = "openai"\n')
+    file.write_text(
+        f'{PRICE}web_search = 12.5\n{PRICE.replace("gpt-5*", "GPT_#%")}[providers]\ngw = "openai"\n'
+    )
     found = own_file.read(file)
     assert found.providers == {"gw": "openai"}
     assert {(row.model, row.unit, row.usd_per_million, row.picousd) for row in found.rows} == {
@@ -51,7 +53,11 @@ def test_prices_are_exact_and_in_the_order_of_the_file(file: Path) -> None:
         (PRICE + "above_input_tokens = -1\n", 6, "above_input_tokens"),
         (PRICE + "above_input_tokens = 99999999999999999999\n", 6, "above_input_tokens"),
         (PRICE + "from = 9999-12-31\n", 6, "from"),
-        (PRICE + "above_input_tokens = 1\n" + PRICE + 'service_tier = "flex"\n', 6, "above_input_tokens"),
+        (
+            PRICE + "above_input_tokens = 1\n" + PRICE + 'service_tier = "flex"\n',
+            6,
+            "above_input_tokens",
+        ),
         ("\n[price]\n", 2, "price"),
         ("a = 1\n", 1, "a"),
     ],
@@ -68,13 +74,19 @@ def test_what_is_no_toml_is_named_with_its_line(file: Path) -> None:
         own_file.read(file)
 
 
-def test_a_dated_price_counts_in_the_past_before_undated_ones_of_an_earlier_file(file: Path) -> None:
+def test_a_dated_price_counts_in_the_past_before_undated_ones_of_an_earlier_file(
+    file: Path,
+) -> None:
     file.write_text(PRICE)
     there = own_file.read(file).rows
     dated = PRICE.replace("gpt-5*", "gpt-5.1*").replace("1.10", "7") + "from = 2020-01-01\n"
     file.write_text(dated + PRICE)
     made = changes(there, own_file.read(file).rows, [own_file.SOURCE], 2 * 10**18)
-    past = [row for row in [*there, *made.added] if row.unit == "input" and row.valid_from_ns < 17 * 10**17]
+    past = [
+        row
+        for row in [*there, *made.added]
+        if row.unit == "input" and row.valid_from_ns < 17 * 10**17
+    ]
     assert min(past, key=lambda row: (row.rank, row.model)).usd_per_million == "7"
 
 

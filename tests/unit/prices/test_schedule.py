@@ -11,13 +11,17 @@ from recorder.prices.schedule import changes
 SOURCES = ["list"]
 
 
-def rows(usd: str, model: str = "m", rank: int = 0, begin: int = 0, end: int | None = None) -> list[PriceRow]:
+def rows(
+    usd: str, model: str = "m", rank: int = 0, begin: int = 0, end: int | None = None
+) -> list[PriceRow]:
     card: dict[Unit, Amount] = {"input": Amount(usd, 1), "output": Amount("9", 9)}
     period = Period(card, valid_from_ns=begin, valid_to_ns=end)
     return rows_of("openai", rank, model, period, "list", "1")
 
 
-def updated(there: list[PriceRow], new: list[PriceRow], at_ns: int, sources: list[str] = SOURCES) -> list[PriceRow]:
+def updated(
+    there: list[PriceRow], new: list[PriceRow], at_ns: int, sources: list[str] = SOURCES
+) -> list[PriceRow]:
     changed = changes(there, new, sources, at_ns)
     assert set(changed.deleted) <= set(there)
     return [row for row in there if row not in changed.deleted] + changed.added
@@ -50,7 +54,11 @@ def test_a_newer_version_with_the_same_price_changes_nothing() -> None:
 def test_another_price_counts_from_the_update_on() -> None:
     found = updated(rows("1"), rows("2"), 100)
     assert spans(found) == [(0, 100, "1", 0), (100, None, "2", 0)]
-    assert spans(updated(found, rows("1"), 200)) == [(0, 100, "1", 0), (100, 200, "2", 0), (200, None, "1", 0)]
+    assert spans(updated(found, rows("1"), 200)) == [
+        (0, 100, "1", 0),
+        (100, 200, "2", 0),
+        (200, None, "1", 0),
+    ]
 
 
 def test_a_price_that_the_list_dates_begins_on_its_date() -> None:

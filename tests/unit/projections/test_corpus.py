@@ -47,7 +47,9 @@ def rows(file: str) -> Rows:
     stem = CORPUS / file
     request = stem.with_suffix(".request.json")
     asked = json.loads(request.read_text()).get("body") if request.exists() else None
-    exchange = msgspec.structs.replace(EXCHANGE, api=api, target=PATHS[api], resumes_after=RESUMED.get(stem.name))
+    exchange = msgspec.structs.replace(
+        EXCHANGE, api=api, target=PATHS[api], resumes_after=RESUMED.get(stem.name)
+    )
     request_body = json.dumps(asked).encode() if asked else b""
     return folded(*captured(stem.read_bytes(), exchange=exchange, request=request_body))
 
@@ -70,7 +72,9 @@ def of_provider(*names: str) -> list[Entry]:
 def test_usage_is_what_the_index_says(entry: Entry) -> None:
     expected = entry["usage_normalised"]
     [row] = rows(entry["file"])["usage"]
-    assert {name: getattr(row, column) for name, column in COLUMNS.items()} == (expected or dict.fromkeys(COLUMNS))
+    assert {name: getattr(row, column) for name, column in COLUMNS.items()} == (
+        expected or dict.fromkeys(COLUMNS)
+    )
     assert json.loads(row.usage_raw or "null") == entry["usage_raw"]
 
 
@@ -145,7 +149,9 @@ COMPARED: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
     "reasoning": of_reasoning,
     "function_call": lambda item: of_call(item["arguments"], name=item["name"]),
     "custom_tool_call": lambda item: of_call(item["input"], name=item["name"]),
-    "mcp_call": lambda item: of_call(item["arguments"], item.get("output") or item.get("error"), name=item["name"]),
+    "mcp_call": lambda item: of_call(
+        item["arguments"], item.get("output") or item.get("error"), name=item["name"]
+    ),
     "tool_search_call": lambda item: of_call(item.get("arguments")),
     "web_search_call": of_search,
     "file_search_call": lambda item: of_call({"queries": item["queries"]}, item.get("results")),
@@ -155,7 +161,9 @@ COMPARED: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
     "shell_call": lambda item: of_call(item["action"]),
     "apply_patch_call": lambda item: of_call(item["operation"]),
     "computer_call": lambda item: of_call(item.get("action") or item.get("actions")),
-    "mcp_list_tools": lambda item: {"output": {"server_label": item["server_label"], "tools": item["tools"]}},
+    "mcp_list_tools": lambda item: {
+        "output": {"server_label": item["server_label"], "tools": item["tools"]}
+    },
     "mcp_approval_request": lambda item: {"arguments": item["arguments"], "name": item["name"]},
     "compaction": lambda item: {"output": None},
     "program": lambda item: of_call(item["code"]),
@@ -180,7 +188,8 @@ def plain(value: Any) -> Any:
     return None if value == "" else value
 
 
-# Streams whose items are not those of one response, with the reason. Nothing else may be there that was not stated.
+# Streams whose items are not those of one response, with the reason. Nothing else may be there that
+# was not stated.
 NOT_ONE_RESPONSE = {
     "openai-responses/openai-php-client__Streams.ResponseOutputItemToolSearchCallAdded.sse": "a fixture of one event",
     "openai-responses/vercel-ai__azure.azure-reasoning-encrypted-content.1.sse": "four responses",
@@ -192,7 +201,9 @@ NOT_ONE_RESPONSE = {
 def test_items_are_what_the_response_says_at_its_end(entry: Entry) -> None:
     told, stated = list(rows(entry["file"])["items"]), final_items(entry["file"])
     results = {
-        (item["call_id"], item["type"].removesuffix("_output").removesuffix("_call")): COMPARED[item["type"]](item)
+        (item["call_id"], item["type"].removesuffix("_output").removesuffix("_call")): COMPARED[
+            item["type"]
+        ](item)
         for _, item in stated
         if item["type"].endswith("_output")
     }
@@ -201,7 +212,11 @@ def test_items_are_what_the_response_says_at_its_end(entry: Entry) -> None:
         row = next((row for row in of_type if row.item_id == item.get("id")), of_type[0])
         told.remove(row)
         result = results.get((item.get("call_id"), item["type"].removesuffix("_call")), {})
-        expected = {"status": item.get("status") or "completed", **COMPARED[item["type"]](item), **result}
+        expected = {
+            "status": item.get("status") or "completed",
+            **COMPARED[item["type"]](item),
+            **result,
+        }
         for name, value in expected.items():
             assert plain(getattr(row, name)) == plain(value), (place, item["type"], name)
     assert bool(told) == (entry["file"] in NOT_ONE_RESPONSE), "items that were not stated"
@@ -210,7 +225,11 @@ def test_items_are_what_the_response_says_at_its_end(entry: Entry) -> None:
 @pytest.mark.long
 @needs_corpus
 def test_every_type_of_item_that_the_corpus_has_is_compared() -> None:
-    types = {item["type"] for entry in of_provider("openai-responses") for _, item in final_items(entry["file"])}
+    types = {
+        item["type"]
+        for entry in of_provider("openai-responses")
+        for _, item in final_items(entry["file"])
+    }
     assert types == COMPARED.keys() & types
     assert COMPARED.keys() <= ITEM_TYPES.keys()
 
@@ -220,21 +239,32 @@ def test_text_of_a_chat_is_the_sum_of_its_deltas(entry: Entry) -> None:
     texts: dict[int, str] = {}
     thoughts: dict[int, str] = {}
     called: dict[tuple[int, Any, Any], str] = {}
-    ids: dict[tuple[int, Any], Any] = {}  # an index that comes again with another id is another call
+    # an index that comes again with another id is another call
+    ids: dict[tuple[int, Any], Any] = {}
     for payload in payloads(entry["file"]):
         for choice in payload.get("choices") or []:
-            index, delta = choice.get("index") or 0, choice.get("delta") or {"content": choice.get("text")}
+            index, delta = (
+                choice.get("index") or 0,
+                choice.get("delta") or {"content": choice.get("text")},
+            )
             texts[index] = texts.get(index, "") + text_of(delta)
             thoughts[index] = thoughts.get(index, "") + thought_of(delta)
             for call in delta.get("tool_calls") or []:
                 place = (index, call.get("index"))
                 ids[place] = call.get("id") or ids.get(place)
                 key = (*place, ids[place])
-                called[key] = called.get(key, "") + ((call.get("function") or {}).get("arguments") or "")
+                called[key] = called.get(key, "") + (
+                    (call.get("function") or {}).get("arguments") or ""
+                )
     items = rows(entry["file"])["items"]
     told = {row.output_index: row.text for row in items if row.kind == "message" and row.text}
-    reasoning = [row for row in items if row.kind == "reasoning"]  # raw, or a summary where the details say so
-    thought = {row.output_index: row.text or row.summary_text for row in reasoning if row.text or row.summary_text}
+    # raw, or a summary where the details say so
+    reasoning = [row for row in items if row.kind == "reasoning"]
+    thought = {
+        row.output_index: row.text or row.summary_text
+        for row in reasoning
+        if row.text or row.summary_text
+    }
     assert told == {index: text for index, text in texts.items() if text}
     assert thought == {index: text for index, text in thoughts.items() if text}
     assert [row.arguments or "" for row in items if row.type == "function"] == list(called.values())
@@ -288,14 +318,17 @@ def test_text_of_gemini_is_the_sum_of_its_parts(entry: Entry) -> None:
     items = rows(entry["file"])["items"]
     said = "".join(part["text"] for part in parts if "text" in part and not part.get("thought"))
     thought = "".join(part["text"] for part in parts if "text" in part and part.get("thought"))
-    called = [part["functionCall"]["name"] for part in parts if part.get("functionCall", {}).get("name")]
+    called = [
+        part["functionCall"]["name"] for part in parts if part.get("functionCall", {}).get("name")
+    ]
     assert "".join(row.text or "" for row in items if row.kind == "message") == said
-    assert "".join(row.summary_text or "" for row in items if row.kind == "reasoning").replace("\n\n", "") == (
-        thought.replace("\n\n", "")
-    )
+    assert "".join(row.summary_text or "" for row in items if row.kind == "reasoning").replace(
+        "\n\n", ""
+    ) == (thought.replace("\n\n", ""))
     assert [row.name for row in items if row.type == "function_call"] == called
     whole = [part["functionCall"] for part in parts if "args" in part.get("functionCall", {})]
-    if len(whole) == len(called):  # else their arguments come in pieces, which have a test of their own
+    # else their arguments come in pieces, which have a test of their own
+    if len(whole) == len(called):
         assert [plain(row.arguments) for row in items if row.type == "function_call"] == [
             plain(json.dumps(call["args"])) for call in whole
         ]
@@ -315,12 +348,17 @@ def is_unedited(entry: Entry) -> bool:
 
 @each_stream(filter(is_unedited, ENTRIES.values()))
 def test_anomalies_of_unedited_recordings_are_real_ones(entry: Entry) -> None:
-    assert {row.kind for row in rows(entry["file"])["anomalies"]} == set(REASONS.get(entry["file"], {}))
+    assert {row.kind for row in rows(entry["file"])["anomalies"]} == set(
+        REASONS.get(entry["file"], {})
+    )
 
 
 NOT_UNDERSTOOD = {
     # Messages of the Live API, framed as events.
-    "gemini/vercel-ai__google.speech-translation.google-live-speech-translation.sse": {"unknown_type", "unread"},
+    "gemini/vercel-ai__google.speech-translation.google-live-speech-translation.sse": {
+        "unknown_type",
+        "unread",
+    },
     # Made by hand, with a bracket missing.
     "openai-responses/vercel-ai__openai.responses.parallel-tool-call-wrapper.1.sse": {"malformed"},
 }
@@ -328,7 +366,9 @@ NOT_UNDERSTOOD = {
 
 @each_stream(ENTRIES.values())
 def test_all_that_a_stream_says_is_understood(entry: Entry) -> None:
-    """Edited ones, too; where an editor made deltas differ from the text that they come to, that is seen."""
+    """Edited ones, too; where an editor made deltas differ from the text that they come to, that is
+    seen.
+    """
     expected = NOT_UNDERSTOOD.get(entry["file"], set())
     if "concatenated_deltas_differ_from_done" in entry["oddities"]:
         expected = {*expected, "delta_mismatch"}

@@ -37,7 +37,13 @@ from tests.support.tables import table
 
 
 def delta(text: str, **more: Any) -> bytes:
-    payload = {"type": "response.output_text.delta", "output_index": 0, "content_index": 0, "delta": text, **more}
+    payload = {
+        "type": "response.output_text.delta",
+        "output_index": 0,
+        "content_index": 0,
+        "delta": text,
+        **more,
+    }
     return json.dumps(payload).encode()
 
 
@@ -60,7 +66,15 @@ def texts(told: Iterable[Fact]) -> list[str]:
 
 def test_a_life_is_told_from_request_to_end() -> None:
     told = of(frame(delta("Hi")), request=b'{"model": "gpt-5"}')
-    kinds = (RequestFacts, RequestReceived, RequestPurpose, HeadReceived, TextAdded, FirstByte, ExchangeEnded)
+    kinds = (
+        RequestFacts,
+        RequestReceived,
+        RequestPurpose,
+        HeadReceived,
+        TextAdded,
+        FirstByte,
+        ExchangeEnded,
+    )
     assert [isinstance(fact, kind) for fact, kind in zip(told, kinds, strict=True)] == [True] * 7
     assert texts(told) == ["Hi"]
     assert isinstance(told[0], RequestFacts)
@@ -73,7 +87,8 @@ def test_a_life_is_told_from_request_to_end() -> None:
     [
         ([("X-LiteLLM-Response-Cost", "0.0009884999999999998")], ["0.0009884999999999998"]),
         ([("x-litellm-response-cost", "3.45e-05")], ["0.0000345"]),
-        ([("x-litellm-response-cost", "REDACTED (8 bytes)")], []),  # recorded before the value was kept
+        # recorded before the value was kept
+        ([("x-litellm-response-cost", "REDACTED (8 bytes)")], []),
         ([("x-litellm-response-cost", "None")], []),
         ([("x-litellm-response-cost-original", "0.1")], []),
     ],
@@ -84,7 +99,9 @@ def test_the_cost_in_a_response_head_is_a_fact(headers: list[Header], costs: lis
     raw = json.dumps({**json.loads(head.raw), "headers": headers}).encode()
     told = facts(exchange, [msgspec.structs.replace(head, raw=raw)])
     source = "x-litellm-response-cost"
-    assert [fact for fact in told if isinstance(fact, CostReported)] == [CostReported(cost, source) for cost in costs]
+    assert [fact for fact in told if isinstance(fact, CostReported)] == [
+        CostReported(cost, source) for cost in costs
+    ]
 
 
 def test_a_byte_order_mark_is_no_part_of_a_payload() -> None:
@@ -93,13 +110,19 @@ def test_a_byte_order_mark_is_no_part_of_a_payload() -> None:
 
 def test_a_payload_over_several_data_lines_is_one() -> None:
     lines = json.dumps(json.loads(delta("Hi")), indent=1).splitlines()
-    block = b"event: response.output_text.delta\n" + b"".join(b"data: %s\n" % line.encode() for line in lines) + b"\n"
+    block = (
+        b"event: response.output_text.delta\n"
+        + b"".join(b"data: %s\n" % line.encode() for line in lines)
+        + b"\n"
+    )
     assert texts(of(block)) == ["Hi"]
 
 
 def test_a_payload_in_parts_is_put_together() -> None:
     for size in (FRAME_LIMIT - 10, FRAME_LIMIT, 2 * FRAME_LIMIT + 1):
-        exchange, events = captured(frame(delta("x" * size)) + frame(delta("y" * size)) + frame(delta("z")))
+        exchange, events = captured(
+            frame(delta("x" * size)) + frame(delta("y" * size)) + frame(delta("z"))
+        )
         assert {each.kind for each in events} > {"part", "frame"}
         assert [len(text) for text in texts(facts(exchange, events))] == [size, size, 1]
 
@@ -108,7 +131,10 @@ def test_a_block_that_is_exactly_full_parts_long_ends_where_it_ends() -> None:
     whole = frame(delta(""))
     block = frame(delta("x" * (2 * FRAME_LIMIT - len(whole))))
     assert len(block) == 2 * FRAME_LIMIT
-    assert [len(text) for text in texts(of(block + frame(delta("y"))))] == [2 * FRAME_LIMIT - len(whole), 1]
+    assert [len(text) for text in texts(of(block + frame(delta("y"))))] == [
+        2 * FRAME_LIMIT - len(whole),
+        1,
+    ]
 
 
 def test_a_payload_over_the_limit_is_counted_and_what_follows_is_told() -> None:
@@ -141,19 +167,38 @@ def test_a_last_event_that_is_cut_off_says_nothing_but_that() -> None:
 @table(
     ("api", "error", "expected"),
     [
-        ("gemini", b'{\n  "error": {"code": 429, "message": "Slow down"}\n}\n\n', ("Slow down", "429")),
-        ("openai-chat", b'error: {"code": 500, "message": "No slots", "type": "e"}\n\n', ("No slots", "500")),
+        (
+            "gemini",
+            b'{\n  "error": {"code": 429, "message": "Slow down"}\n}\n\n',
+            ("Slow down", "429"),
+        ),
+        (
+            "openai-chat",
+            b'error: {"code": 500, "message": "No slots", "type": "e"}\n\n',
+            ("No slots", "500"),
+        ),
     ],
 )
-def test_an_error_as_bare_json_or_as_a_field_of_its_own_is_told(api: str, error: bytes, expected: object) -> None:
+def test_an_error_as_bare_json_or_as_a_field_of_its_own_is_told(
+    api: str, error: bytes, expected: object
+) -> None:
     [failed] = [fact for fact in of(error, api) if isinstance(fact, ErrorReported)]
     assert (failed.message, failed.code) == expected
 
 
 UNSEEN = {
-    "openai-responses": {"type": "response.output_text.delta", "output_index": 0, "content_index": 0, "delta": "x"},
+    "openai-responses": {
+        "type": "response.output_text.delta",
+        "output_index": 0,
+        "content_index": 0,
+        "delta": "x",
+    },
     "openai-chat": {"id": "c", "choices": [{"index": 0, "delta": {"content": "x"}}]},
-    "anthropic": {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "x"}},
+    "anthropic": {
+        "type": "content_block_delta",
+        "index": 0,
+        "delta": {"type": "text_delta", "text": "x"},
+    },
 }
 
 
@@ -163,13 +208,15 @@ def test_json_without_data_is_an_anomaly_and_no_content(api: str, end: bytes) ->
     payload = json.dumps(UNSEEN[api]).encode()
     told = of(b"data: " + payload + b"\n\n" + payload + end, api)
     assert texts(told) == ["x"]
-    assert [type(fact) for fact in told if isinstance(fact, MalformedPayload | UnterminatedEvent)] == [
-        MalformedPayload if len(end) > 1 else UnterminatedEvent
-    ]
+    assert [
+        type(fact) for fact in told if isinstance(fact, MalformedPayload | UnterminatedEvent)
+    ] == [MalformedPayload if len(end) > 1 else UnterminatedEvent]
 
 
 def test_json_without_data_is_content_to_clients_of_gemini() -> None:
-    payload = json.dumps({"candidates": [{"index": 0, "content": {"parts": [{"text": "x"}]}}]}).encode()
+    payload = json.dumps(
+        {"candidates": [{"index": 0, "content": {"parts": [{"text": "x"}]}}]}
+    ).encode()
     told = of(payload + b"\r\n\r\n", "gemini")
     assert texts(told) == ["x"]
     assert not any(isinstance(fact, MalformedPayload) for fact in told)
@@ -182,7 +229,9 @@ def test_a_body_that_is_no_stream_is_told_at_its_end() -> None:
     assert (failed.message, failed.code) == ("Bad key", "invalid_api_key")
     *begun, _ = events
     reading = FactReader(exchange)
-    assert not any(isinstance(fact, ErrorReported) for each in begun for fact in reading.facts(each))
+    assert not any(
+        isinstance(fact, ErrorReported) for each in begun for fact in reading.facts(each)
+    )
     assert any(isinstance(fact, ErrorReported) for fact in reading.close())
 
 
@@ -199,7 +248,9 @@ def test_a_byte_order_mark_is_none_but_at_the_beginning(size: int) -> None:
 
 def test_what_stands_behind_a_coding_is_kept_and_no_part_of_the_answer() -> None:
     wire = gzip.compress(b'{"object": "response", "output": []}') + b"\0\0xyz"
-    exchange, events = captured(wire, content_type="application/json", coding="gzip", cuts=[9, len(wire) - 2])
+    exchange, events = captured(
+        wire, content_type="application/json", coding="gzip", cuts=[9, len(wire) - 2]
+    )
     assert b"".join(each.raw for each in events if each.type == LEFT_OUT) == b"\0\0xyz"
     assert not any(isinstance(fact, MalformedPayload) for fact in facts(exchange, events))
     recording = recording_of(exchange, events)
@@ -215,7 +266,9 @@ def test_what_stands_behind_a_coding_is_kept_and_no_part_of_the_answer() -> None
 
 def test_a_body_that_is_no_json_is_marked_and_no_more() -> None:
     told = of(b"<html>Bad gateway</html>", content_type="text/html")
-    others = RequestFacts | RequestReceived | RequestPurpose | HeadReceived | FirstByte | ExchangeEnded
+    others = (
+        RequestFacts | RequestReceived | RequestPurpose | HeadReceived | FirstByte | ExchangeEnded
+    )
     assert [type(fact) for fact in told if not isinstance(fact, others)] == [MalformedPayload]
 
 

@@ -1,4 +1,6 @@
-"""The fast paths of common deltas through a fold, against the plain one: one event at a time, and plain JSON."""
+"""The fast paths of common deltas through a fold, against the plain one: one event at a time, and
+plain JSON.
+"""
 
 from __future__ import annotations
 
@@ -91,9 +93,13 @@ def objects(**fields: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any
 DELTAS: dict[str, st.SearchStrategy[dict[str, Any]]] = {
     "openai-responses": st.builds(
         lambda type, fields: {"type": f"response.{type}", **fields},
-        st.sampled_from(["output_text.delta", "output_text.done", "reasoning_summary_text.delta", "completed"]),
+        st.sampled_from(
+            ["output_text.delta", "output_text.done", "reasoning_summary_text.delta", "completed"]
+        ),
         objects(
-            **dict.fromkeys(("sequence_number", "output_index", "content_index", "summary_index"), NUMBERS),
+            **dict.fromkeys(
+                ("sequence_number", "output_index", "content_index", "summary_index"), NUMBERS
+            ),
             delta=TEXTS,
             text=TEXTS,
             item_id=TEXTS,
@@ -109,9 +115,13 @@ DELTAS: dict[str, st.SearchStrategy[dict[str, Any]]] = {
                 index=NUMBERS,
                 finish_reason=TEXTS,
                 delta=objects(
-                    **dict.fromkeys(("role", "content", "reasoning", "reasoning_content", "refusal"), TEXTS),
+                    **dict.fromkeys(
+                        ("role", "content", "reasoning", "reasoning_content", "refusal"), TEXTS
+                    ),
                     tool_calls=st.lists(
-                        objects(index=NUMBERS, id=TEXTS, function=objects(arguments=TEXTS, name=TEXTS))
+                        objects(
+                            index=NUMBERS, id=TEXTS, function=objects(arguments=TEXTS, name=TEXTS)
+                        )
                     ),
                 ),
             ),
@@ -120,26 +130,42 @@ DELTAS: dict[str, st.SearchStrategy[dict[str, Any]]] = {
     ),
     "anthropic": st.builds(
         lambda type, fields: {"type": type, **fields},
-        st.sampled_from(["content_block_start", "content_block_delta", "content_block_delta", "content_block_stop"]),
+        st.sampled_from(
+            [
+                "content_block_start",
+                "content_block_delta",
+                "content_block_delta",
+                "content_block_stop",
+            ]
+        ),
         objects(
             index=NUMBERS,
-            content_block=objects(type=st.sampled_from(["text", "thinking", "tool_use"]), text=TEXTS, id=TEXTS),
+            content_block=objects(
+                type=st.sampled_from(["text", "thinking", "tool_use"]), text=TEXTS, id=TEXTS
+            ),
             delta=objects(
-                type=st.sampled_from(["text_delta", "thinking_delta", "input_json_delta", "signature_delta"]),
+                type=st.sampled_from(
+                    ["text_delta", "thinking_delta", "input_json_delta", "signature_delta"]
+                ),
                 **dict.fromkeys(("text", "thinking", "partial_json"), TEXTS),
             ),
         ),
     ),
     "gemini": objects(
         candidates=st.lists(
-            objects(index=NUMBERS, content=objects(parts=st.lists(objects(text=TEXTS, thought=st.booleans())))),
+            objects(
+                index=NUMBERS,
+                content=objects(parts=st.lists(objects(text=TEXTS, thought=st.booleans()))),
+            ),
             max_size=2,
         ),
         responseId=TEXTS,
         modelVersion=TEXTS,
         usageMetadata=objects(
             **dict.fromkeys(COUNTS, NUMBERS),
-            promptTokensDetails=st.lists(objects(modality=st.sampled_from(["AUDIO", "IMAGE"]), tokenCount=NUMBERS)),
+            promptTokensDetails=st.lists(
+                objects(modality=st.sampled_from(["AUDIO", "IMAGE"]), tokenCount=NUMBERS)
+            ),
             trafficType=TEXTS,
             serviceTier=TEXTS,
         ),
@@ -149,7 +175,9 @@ DELTAS: dict[str, st.SearchStrategy[dict[str, Any]]] = {
         st.sampled_from(["step.start", "step.delta", "step.delta", "step.stop"]),
         objects(
             index=NUMBERS,
-            step=objects(type=st.sampled_from(["model_output", "thought", "function_call"]), id=TEXTS),
+            step=objects(
+                type=st.sampled_from(["model_output", "thought", "function_call"]), id=TEXTS
+            ),
             delta=objects(
                 type=st.sampled_from(["text", "arguments_delta", "thought_signature"]),
                 **dict.fromkeys(("text", "arguments", "signature"), TEXTS),
@@ -172,7 +200,11 @@ def test_rows_of_any_deltas_are_those_of_the_plain_way(api: str, data: st.DataOb
 @pytest.mark.parametrize("number", [-1, 2**63 - 1, 2**63])
 def test_a_place_that_no_column_can_hold_is_read_the_plain_way(number: int) -> None:
     delta = {"type": "response.output_text.delta", "delta": "a"}
-    payloads = [{**delta, "output_index": number}, delta, {**delta, "output_index": 0, "content_index": number}]
+    payloads = [
+        {**delta, "output_index": number},
+        delta,
+        {**delta, "output_index": 0, "content_index": number},
+    ]
     assert same_rows(*captured(stream(payloads), APIS[0]))
 
 
@@ -185,19 +217,31 @@ def test_nothing_that_is_read_on_a_fast_path_ends_a_stream() -> None:
 
 
 @table("numbers", [(0, 1, 3, 4), (0, 1, 1, 2), (0, None, 1, None), (None, 0, 1), (2, 1, 0)])
-def test_numbers_of_deltas_are_checked_together_as_they_are_one_by_one(numbers: Sequence[int | None]) -> None:
+def test_numbers_of_deltas_are_checked_together_as_they_are_one_by_one(
+    numbers: Sequence[int | None],
+) -> None:
     type = "response.output_text.delta"
     payloads = [{"type": type, "output_index": 0, "delta": str(at)} for at in range(len(numbers))]
     numbered = zip(payloads, numbers, strict=True)
-    payloads = [each if number is None else {**each, "sequence_number": number} for each, number in numbered]
+    payloads = [
+        each if number is None else {**each, "sequence_number": number} for each, number in numbered
+    ]
     assert same_rows(*captured(stream(payloads), APIS[0]))
 
 
 def test_deltas_after_the_end_are_noted() -> None:
-    delta = {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "a"}}
+    delta = {
+        "type": "content_block_delta",
+        "index": 0,
+        "delta": {"type": "text_delta", "text": "a"},
+    }
     payloads = [{"type": "message_stop"}, delta, delta]
     exchange, events = captured(stream(payloads), "anthropic")
-    [after] = [row for row in folded(Folding(exchange), events)["anomalies"] if row.kind == "after_terminal"]
+    [after] = [
+        row
+        for row in folded(Folding(exchange), events)["anomalies"]
+        if row.kind == "after_terminal"
+    ]
     assert after.count == 2
     assert same_rows(exchange, events)
 
@@ -240,11 +284,15 @@ def test_a_tier_that_changes_is_that_of_the_chunk_which_changed_it() -> None:
 
 @pytest.mark.parametrize("count", [-1, 2**32, 2**40, 2**63])
 def test_odd_counts_of_a_chunk_are_an_anomaly_each_time(count: int) -> None:
-    body = "".join((gemini_chunk(1), *[gemini_chunk(count)] * 2, *[gemini_chunk(1, **of_audio(count))] * 2))
+    body = "".join(
+        (gemini_chunk(1), *[gemini_chunk(count)] * 2, *[gemini_chunk(1, **of_audio(count))] * 2)
+    )
     assert same_rows(*captured(body.encode(), "gemini"))
 
 
 def test_each_fact_of_a_chunk_is_told_with_it() -> None:
     exchange, events = captured("".join(map(gemini_chunk, (1, 2, 3))).encode(), "gemini")
     quick, plain = FactReader(exchange), PlainReader(exchange)
-    assert [list(quick.facts(event)) for event in events] == [list(plain.facts(event)) for event in events]
+    assert [list(quick.facts(event)) for event in events] == [
+        list(plain.facts(event)) for event in events
+    ]

@@ -25,7 +25,10 @@ def meaning(rows: Rows) -> dict[str, Any]:
     """What rows say, less what hangs on when things came."""
     timeless = {name: told for name, told in rows.items() if name != "timing"}
     return {
-        name: [{k: v for k, v in msgspec.structs.asdict(row).items() if not k.endswith("_ns")} for row in told]
+        name: [
+            {k: v for k, v in msgspec.structs.asdict(row).items() if not k.endswith("_ns")}
+            for row in told
+        ]
         for name, told in timeless.items()
     }
 
@@ -35,14 +38,26 @@ WHOLE = folded(*captured(BODY))
 
 def test_a_response_is_its_items_and_its_usage() -> None:
     reasoning, message, call = WHOLE["items"]
-    assert (reasoning.kind, reasoning.summary, reasoning.status) == ("reasoning", '["Think hard"]', "completed")
+    assert (reasoning.kind, reasoning.summary, reasoning.status) == (
+        "reasoning",
+        '["Think hard"]',
+        "completed",
+    )
     assert (message.text, message.role, message.item_id) == ("Héllo 😀 world", "assistant", "msg_1")
     assert (call.name, call.call_id, call.arguments_json) == ("roll", "call_1", '{"n":2}')
     [usage] = WHOLE["usage"]
-    assert (usage.input_tokens, usage.cache_read_input_tokens, usage.reasoning_output_tokens) == (30, 20, 5)
+    assert (usage.input_tokens, usage.cache_read_input_tokens, usage.reasoning_output_tokens) == (
+        30,
+        20,
+        5,
+    )
     assert not usage.partial
     [exchange] = WHOLE["exchanges"]
-    assert (exchange.response_id, exchange.response_model, exchange.status) == ("resp_1", "m", "completed")
+    assert (exchange.response_id, exchange.response_model, exchange.status) == (
+        "resp_1",
+        "m",
+        "completed",
+    )
     assert WHOLE["anomalies"] == []
 
 
@@ -53,10 +68,16 @@ def test_however_the_bytes_come_they_mean_the_same(cuts: list[int]) -> None:
 
 @given(st.integers(0, 40))
 def test_a_prefix_says_no_more_and_no_less_than_it_says(count: int) -> None:
-    """Texts of a prefix are beginnings of the whole texts, and telling the rest afterwards changes nothing."""
+    """Texts of a prefix are beginnings of the whole texts, and telling the rest afterwards changes
+    nothing.
+    """
     exchange, events = captured(BODY)
     for part, whole in zip(folded(exchange, events[:count])["items"], WHOLE["items"], strict=False):
-        assert (part.kind, part.item_id, part.began_ns) == (whole.kind, whole.item_id, whole.began_ns)
+        assert (part.kind, part.item_id, part.began_ns) == (
+            whole.kind,
+            whole.item_id,
+            whole.began_ns,
+        )
         for name in ("text", "arguments", "summary_text"):
             assert (getattr(whole, name) or "").startswith(getattr(part, name) or "")
     folding = Folding(exchange)
@@ -67,7 +88,9 @@ def test_a_prefix_says_no_more_and_no_less_than_it_says(count: int) -> None:
 
 @given(st.integers(0, len(BODY.split(b"\n\n")) - 2), st.integers(0, 30))
 def test_a_resumed_response_is_the_uncut_one(after: int, overlap: int) -> None:
-    """Cut anywhere, with whatever the first part had received beyond what the client asks to go on from."""
+    """Cut anywhere, with whatever the first part had received beyond what the client asks to go on
+    from.
+    """
     frames = [frame + b"\n\n" for frame in BODY.split(b"\n\n")[:-1]]
     _, first = captured(b"".join(frames[: after + 1 + overlap]), outcome="client_disconnect")
     resumed = msgspec.structs.replace(
@@ -80,7 +103,11 @@ def test_a_resumed_response_is_the_uncut_one(after: int, overlap: int) -> None:
             folding.recall(event)
     for event in rest:
         folding.apply(event)
-    rows = {name: told for name, told in meaning(folding.rows()).items() if name in ("items", "anomalies")}
+    rows = {
+        name: told
+        for name, told in meaning(folding.rows()).items()
+        if name in ("items", "anomalies")
+    }
     for told in rows.values():
         for row in told:
             row["exchange_id"] = EXCHANGE.exchange_id
@@ -127,7 +154,9 @@ def survives(exchange: Exchange, events: Sequence[Event], seed: int) -> None:
         for told in rows.values():
             for row in told:
                 for value in msgspec.structs.astuple(row):
-                    assert isinstance(value, str | int | float | bytes | None), "what a database stores"
+                    assert isinstance(value, str | int | float | bytes | None), (
+                        "what a database stores"
+                    )
                     if isinstance(value, str):
                         assert "\0" not in value
                         value.encode()

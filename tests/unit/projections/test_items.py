@@ -38,7 +38,9 @@ def said(*pieces: str) -> list[Fact]:
 
 
 def done(text: str) -> ItemState:
-    return ItemState("message", "message", item_id="msg_1", status="completed", texts=(("text", 0, text),))
+    return ItemState(
+        "message", "message", item_id="msg_1", status="completed", texts=(("text", 0, text),)
+    )
 
 
 SETTLED = TextFinished(0, "text", 0, "Hello")
@@ -49,7 +51,11 @@ def test_deltas_are_a_text_at_every_point() -> None:
     pieces = ["Hel", "lo ", "world"]
     for count in range(1, len(pieces) + 1):
         row = told(ItemStarted(0, 0, MESSAGE), *said(*pieces[:count])).row
-        assert (row.text, row.status, row.ended_ns) == ("".join(pieces[:count]), "in_progress", None)
+        assert (row.text, row.status, row.ended_ns) == (
+            "".join(pieces[:count]),
+            "in_progress",
+            None,
+        )
 
 
 def test_an_item_knows_when_it_began_and_ended() -> None:
@@ -59,7 +65,12 @@ def test_an_item_knows_when_it_began_and_ended() -> None:
     assert (row.began_ns, row.ended_ns, row.status) == (5 * MS, 9 * MS, "completed")
 
 
-AGREED = *said("Hel", "lo"), SETTLED, ItemFinished(0, 0, done("Hello")), ResponseItems((done("Hello"),))
+AGREED = (
+    *said("Hel", "lo"),
+    SETTLED,
+    ItemFinished(0, 0, done("Hello")),
+    ResponseItems((done("Hello"),)),
+)
 ANOTHER_ID = ItemState("message", "message", item_id="msg_other", texts=(("text", 0, "Hello"),))
 NO_TEXT = ItemState("message", "message")
 
@@ -70,11 +81,17 @@ NO_TEXT = ItemState("message", "message")
         (AGREED, "Hello", []),
         ((*said("Hel"), SETTLED), "Hello", ["delta_mismatch"]),
         ((*said("Hel"), ItemFinished(0, 0, done("Hello"))), "Hello", ["item_mismatch"]),
-        ((ItemFinished(0, 0, done("Hello")), ResponseItems((done("Hello!"),))), "Hello!", ["final_mismatch"]),
-        ((*said("Hello"), ItemFinished(0, 0, done(""))), "Hello", ["item_mismatch"]),  # nothing is taken away
+        (
+            (ItemFinished(0, 0, done("Hello")), ResponseItems((done("Hello!"),))),
+            "Hello!",
+            ["final_mismatch"],
+        ),
+        # nothing is taken away
+        ((*said("Hello"), ItemFinished(0, 0, done(""))), "Hello", ["item_mismatch"]),
         ((*said("Hello"), ItemFinished(0, 0, NO_TEXT)), "Hello", []),
         ((*said("Hello"), ResponseItems(())), "Hello", []),
-        ((*said("Hello"), ResponseItems((ANOTHER_ID,))), "Hello", []),  # it is found by its place and type
+        # it is found by its place and type
+        ((*said("Hello"), ResponseItems((ANOTHER_ID,))), "Hello", []),
         ((*said("Hello"), ItemStarted(0, 0, MESSAGE)), "Hello", ["item_repeated"]),
     ],
 )
@@ -91,25 +108,42 @@ def test_an_item_that_has_finished_is_completed_though_it_states_no_status() -> 
 
 def test_a_final_list_brings_items_that_were_never_streamed() -> None:
     listed = ItemState("other", "mcp_list_tools", item_id="mcpl_1")
-    outcome = told(ItemStarted(0, 0, MESSAGE), *said("Hello"), ResponseItems((listed, done("Hello"))))
-    assert [(row.type, row.output_index) for row in outcome.rows] == [("message", 0), ("mcp_list_tools", 0)]
+    outcome = told(
+        ItemStarted(0, 0, MESSAGE), *said("Hello"), ResponseItems((listed, done("Hello")))
+    )
+    assert [(row.type, row.output_index) for row in outcome.rows] == [
+        ("message", 0),
+        ("mcp_list_tools", 0),
+    ]
     assert outcome.kinds == []
 
 
 def test_a_document_is_its_items() -> None:
     row = told(ResponseItems((done("Hello"),))).row
-    assert (row.text, row.output_index, row.status, row.kind) == ("Hello", 0, "completed", "message")
+    assert (row.text, row.output_index, row.status, row.kind) == (
+        "Hello",
+        0,
+        "completed",
+        "message",
+    )
 
 
 def test_parts_are_joined_in_their_order_and_summaries_stay_apart() -> None:
     reasoning = ItemState("reasoning", "reasoning")
     summary = TextAdded(0, "summary", 1, "second"), TextAdded(0, "summary", 0, "first")
     row = told(ItemStarted(0, 0, reasoning), *summary, TextAdded(0, "reasoning", 0, "raw")).row
-    assert (json.loads(row.summary), row.summary_text, row.text) == (["first", "second"], "first\n\nsecond", "raw")
+    assert (json.loads(row.summary), row.summary_text, row.text) == (
+        ["first", "second"],
+        "first\n\nsecond",
+        "raw",
+    )
 
 
 def test_reasoning_that_only_the_provider_can_read_is_marked() -> None:
-    assert told(ItemStarted(0, 0, ItemState("reasoning", "reasoning", encrypted=True))).row.encrypted is True
+    assert (
+        told(ItemStarted(0, 0, ItemState("reasoning", "reasoning", encrypted=True))).row.encrypted
+        is True
+    )
     assert told(ItemStarted(0, 0, MESSAGE)).row.encrypted is None
 
 
@@ -132,7 +166,9 @@ def test_calls_without_ids_are_told_apart_by_name_and_number() -> None:
 def test_a_result_within_the_stream_goes_to_its_call() -> None:
     search = ItemState("tool_call", "server_tool_use", name="web_search", call_id="srv_2")
     other = ItemState("tool_call", "server_tool_use", name="web_search", call_id="srv_1")
-    outcome = told(ItemStarted(0, 0, other), ItemStarted(1, 1, search), ToolResult("srv_2", None, "[]", False))
+    outcome = told(
+        ItemStarted(0, 0, other), ItemStarted(1, 1, search), ToolResult("srv_2", None, "[]", False)
+    )
     expected = [("srv_1", None, None), ("srv_2", "[]", False)]
     assert [(row.call_id, row.output, row.failed) for row in outcome.rows] == expected
     assert told(ToolResult("srv_9", None, "[]")).kinds == ["item_undeclared"]
@@ -140,7 +176,10 @@ def test_a_result_within_the_stream_goes_to_its_call() -> None:
 
 def test_annotations_and_logprobs_are_arrays_of_all_that_came() -> None:
     annotations = AnnotationAdded(0, '{"url":"a"}'), AnnotationAdded(0, '{"url":"b"}')
-    logprobs = LogprobsAdded(0, '[{"token":"a"}]'), LogprobsAdded(0, '[{"token":"b"},{"token":"c"}]')
+    logprobs = (
+        LogprobsAdded(0, '[{"token":"a"}]'),
+        LogprobsAdded(0, '[{"token":"b"},{"token":"c"}]'),
+    )
     row = told(ItemStarted(0, 0, MESSAGE), *annotations, *logprobs).row
     assert json.loads(row.annotations) == [{"url": "a"}, {"url": "b"}]
     assert [each["token"] for each in json.loads(row.logprobs)] == ["a", "b", "c"]
@@ -148,20 +187,41 @@ def test_annotations_and_logprobs_are_arrays_of_all_that_came() -> None:
 
 def test_a_delta_of_an_item_that_did_not_begin_makes_one() -> None:
     at = event(4, output_index=2, item_id="rs_1")
-    outcome = told((at, [TextAdded(2, "summary", 0, "Hm")]), (at, [TextAdded(2, "summary", 0, "m")]))
-    assert (outcome.row.kind, outcome.row.summary_text, outcome.row.item_id) == ("reasoning", "Hmm", "rs_1")
-    assert [(each.kind, each.pos, each.count) for each in outcome.anomalies] == [("item_undeclared", 4, 1)]
+    outcome = told(
+        (at, [TextAdded(2, "summary", 0, "Hm")]), (at, [TextAdded(2, "summary", 0, "m")])
+    )
+    assert (outcome.row.kind, outcome.row.summary_text, outcome.row.item_id) == (
+        "reasoning",
+        "Hmm",
+        "rs_1",
+    )
+    assert [(each.kind, each.pos, each.count) for each in outcome.anomalies] == [
+        ("item_undeclared", 4, 1)
+    ]
 
 
 def test_an_item_that_begins_late_is_still_one() -> None:
-    outcome = told(TextAdded(0, "text", 0, "Hel"), ItemStarted(0, 0, MESSAGE), TextAdded(0, "text", 0, "lo"))
-    assert (outcome.row.text, outcome.row.type, outcome.kinds) == ("Hello", "message", ["item_undeclared"])
+    outcome = told(
+        TextAdded(0, "text", 0, "Hel"), ItemStarted(0, 0, MESSAGE), TextAdded(0, "text", 0, "lo")
+    )
+    assert (outcome.row.text, outcome.row.type, outcome.kinds) == (
+        "Hello",
+        "message",
+        ["item_undeclared"],
+    )
 
 
 def test_rotating_ids_are_counted_once_an_item() -> None:
-    deltas = [(event(pos, item_id=f"other_{pos}"), [TextAdded(0, "text", 0, "x")]) for pos in range(1, 6)]
+    deltas = [
+        (event(pos, item_id=f"other_{pos}"), [TextAdded(0, "text", 0, "x")]) for pos in range(1, 6)
+    ]
     [anomaly] = told(ItemStarted(0, 0, MESSAGE), *deltas).anomalies
-    assert (anomaly.kind, anomaly.count, anomaly.pos, anomaly.detail) == ("id_rotation", 5, 1, "message 0")
+    assert (anomaly.kind, anomaly.count, anomaly.pos, anomaly.detail) == (
+        "id_rotation",
+        5,
+        1,
+        "message 0",
+    )
 
 
 def test_text_that_no_database_takes_is_mended() -> None:
@@ -171,7 +231,10 @@ def test_text_that_no_database_takes_is_mended() -> None:
 
 def test_items_are_numbered_in_order_of_appearance() -> None:
     outcome = told(ItemStarted(3, 3, CALL), ItemStarted(1, 1, MESSAGE))
-    assert [(row.item, row.kind, row.output_index) for row in outcome.rows] == [(0, "tool_call", 3), (1, "message", 1)]
+    assert [(row.item, row.kind, row.output_index) for row in outcome.rows] == [
+        (0, "tool_call", 3),
+        (1, "message", 1),
+    ]
 
 
 def test_an_item_that_did_not_end_although_its_response_did_is_reported() -> None:
@@ -201,10 +264,16 @@ def test_a_final_item_with_another_id_at_another_place_is_the_next_of_its_type()
     reasoning = ItemState("reasoning", "reasoning", item_id="rs_1")
     begun = ItemStarted(0, 0, reasoning), ItemStarted(1, 1, MESSAGE)
     outcome = told(*begun, TextAdded(1, "text", 0, "Hello"), ResponseItems((ANOTHER_ID,)))
-    assert [(row.type, row.text) for row in outcome.rows] == [("reasoning", None), ("message", "Hello")]
+    assert [(row.type, row.text) for row in outcome.rows] == [
+        ("reasoning", None),
+        ("message", "Hello"),
+    ]
 
 
 def test_a_result_without_an_id_goes_to_a_call_of_its_name() -> None:
     calls = [ItemState("tool_call", name, name=name) for name in ("web_search", "tool_search")]
     started = [ItemStarted(key, key, call) for key, call in enumerate(calls)]
-    assert [row.output for row in told(*started, ToolResult(None, "tool_search", "[]")).rows] == [None, "[]"]
+    assert [row.output for row in told(*started, ToolResult(None, "tool_search", "[]")).rows] == [
+        None,
+        "[]",
+    ]

@@ -1,7 +1,8 @@
-"""The promise of the views: every string that a delta brings is in one of them, or an anomaly names it with its size.
+"""The promise of the views: every string that a delta brings is in one of them, or an anomaly names
+it with its size.
 
-Streams are damaged in the ways in which gateways damage them, and worse. What a delta brings is read here from the JSON
-alone, without a decoder.
+Streams are damaged in the ways in which gateways damage them, and worse. What a delta brings is
+read here from the JSON alone, without a decoder.
 """
 
 from __future__ import annotations
@@ -30,7 +31,9 @@ Stream = list[Payload]
 
 
 def written(api: str) -> list[Stream]:
-    """The good replies of an API: that of the rules of `lint`, and the one that `diff` is tested with."""
+    """The good replies of an API: that of the rules of `lint`, and the one that `diff` is tested
+    with.
+    """
     streams = []
     for reply in (RULED[api], COMPARED[api]):
         streams.append([event for event in reply.events if isinstance(event, dict)])
@@ -39,9 +42,10 @@ def written(api: str) -> list[Stream]:
 
 def chat(*deltas: Payload) -> Stream:
     head = {"id": "c1", "object": "chat.completion.chunk", "model": "m"}
-    return [{**head, "choices": [{"index": 0, "delta": delta, "finish_reason": None}]} for delta in deltas] + [
-        {**head, "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}
-    ]
+    return [
+        {**head, "choices": [{"index": 0, "delta": delta, "finish_reason": None}]}
+        for delta in deltas
+    ] + [{**head, "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}]
 
 
 def call(index: int, arguments: str, name: str | None = None) -> Payload:
@@ -59,25 +63,39 @@ def block(index: int, opening: Payload, *deltas: Payload) -> Stream:
 
 
 def parts(*given: Payload) -> Payload:
-    return {"candidates": [{"index": 0, "content": {"role": "model", "parts": list(given)}}], "responseId": "g1"}
+    return {
+        "candidates": [{"index": 0, "content": {"role": "model", "parts": list(given)}}],
+        "responseId": "g1",
+    }
 
 
 STREAMS: Mapping[str, Sequence[Stream]] = {
     "openai-chat": (
         *written("openai-chat"),
-        chat({"reasoning_content": "let me"}, {"reasoning_content": " see"}, {"content": "Right."}, {"refusal": "No!"}),
+        chat(
+            {"reasoning_content": "let me"},
+            {"reasoning_content": " see"},
+            {"content": "Right."},
+            {"refusal": "No!"},
+        ),
         chat(
             *(call(0, "", "look"), call(0, '{"city":'), call(0, '"Rome"}')),
             *(call(1, "", "hear"), call(1, '{"tone":'), call(1, '"flat"}')),
         ),
-        chat({"reasoning": "hm", "reasoning_details": [{"type": "reasoning.text", "text": "hm"}]}, {"content": "Yes"}),
+        chat(
+            {"reasoning": "hm", "reasoning_details": [{"type": "reasoning.text", "text": "hm"}]},
+            {"content": "Yes"},
+        ),
     ),
     "anthropic": written("anthropic"),
     "openai-responses": written("openai-responses"),
     "gemini": (
         *written("gemini"),
         [
-            parts({"functionCall": {"name": "look", "args": {"city": "Rome"}}}, {"functionCall": {"name": "hear"}}),
+            parts(
+                {"functionCall": {"name": "look", "args": {"city": "Rome"}}},
+                {"functionCall": {"name": "hear"}},
+            ),
             parts({"executableCode": {"language": "PYTHON", "code": "print(7)"}}),
             parts({"codeExecutionResult": {"outcome": "OUTCOME_OK", "output": "seven"}}),
         ],
@@ -102,8 +120,10 @@ ABOUT = frozenset(_ABOUT.split())
 
 QUIET = re.compile(
     r"message_(start|stop|delta)|content_block_(start|stop)|ping|error|keepalive|response\.audio\..*|steer|inject"
-    r"|response\.(created|queued|in_progress|completed|incomplete|failed|output_item\..*|content_part\..*|reasoning.*part\..*)"
-    r"|response\..*\.(done|in_progress|searching|completed|interpreting|generating|partial_image|failed|compacting|added"
+    r"|"
+    r"response\.(created|queued|in_progress|completed|incomplete|failed|output_item\..*|content_part\..*|reasoning.*part\..*)"
+    r"|"
+    r"response\..*\.(done|in_progress|searching|completed|interpreting|generating|partial_image|failed|compacting|added"
     r"|executing|accepted|pending|created)"
 )
 """The types of events that are known, and bring no delta."""
@@ -160,13 +180,20 @@ COLUMNS = {
 def shown(rows: Rows) -> list[str]:
     """The texts that views show, by the columns of each."""
     values = [getattr(row, name) for row in rows["items"] for name in COLUMNS[row.kind]]
-    values += [value for row in rows["exchanges"] for value in (row.error, row.error_type, row.finish_reason)]
+    values += [
+        value
+        for row in rows["exchanges"]
+        for value in (row.error, row.error_type, row.finish_reason)
+    ]
     return [value for value in values if value]
 
 
 def named(rows: Rows) -> int:
     """The characters that anomalies say are missing."""
-    sizes = (re.search(r"(\d+) characters?\)?$", row.detail.replace(",", "")) for row in rows["anomalies"])
+    sizes = (
+        re.search(r"(\d+) characters?\)?$", row.detail.replace(",", ""))
+        for row in rows["anomalies"]
+    )
     return sum(int(size[1]) for size in sizes if size)
 
 
@@ -192,7 +219,9 @@ def vanished(api: str, stream: Sequence[Any], *, at_once: bool) -> list[str]:
     """The texts of deltas that are in no view; none if anomalies name as many characters."""
     rows = folded(api, stream, at_once=at_once)
     texts = shown(rows)
-    missing = [text for payload in stream for text in brought(api, payload) if not is_shown(text, texts)]
+    missing = [
+        text for payload in stream for text in brought(api, payload) if not is_shown(text, texts)
+    ]
     return missing if sum(map(len, missing)) > named(rows) else []
 
 
@@ -204,7 +233,15 @@ def _type(api: str, payload: Any) -> str:
 # -- damage
 
 NAMES = ("text", "content", "delta", "reasoning", "thinking", "reasoning_text", "args", "novel")
-WORDS = ("text_delta", "thinking_delta", "input_json_delta", "novel_delta", "message", "reasoning", "function_call")
+WORDS = (
+    "text_delta",
+    "thinking_delta",
+    "input_json_delta",
+    "novel_delta",
+    "message",
+    "reasoning",
+    "function_call",
+)
 PLACES = frozenset(("index", "output_index", "content_index", "summary_index", "item_id", "id"))
 
 
@@ -216,7 +253,9 @@ def holders(value: Any) -> Iterator[dict[str, Any] | list[Any]]:
             yield from holders(each)
 
 
-def _member(dice: random.Random, stream: Stream, wanted: Callable[[str], bool]) -> tuple[dict[str, Any], str] | None:
+def _member(
+    dice: random.Random, stream: Stream, wanted: Callable[[str], bool]
+) -> tuple[dict[str, Any], str] | None:
     found = [
         (holder, name)
         for holder in holders(dice.choice(stream))
@@ -242,7 +281,9 @@ def unplace(dice: random.Random, stream: Stream) -> None:
 
 def retype(dice: random.Random, stream: Stream) -> None:
     if member := _member(dice, stream, "type".__eq__):
-        member[0]["type"] = dice.choice([*WORDS, f"{member[0]['type']}x", 1, None, "response.output_text.delta"])
+        member[0]["type"] = dice.choice(
+            [*WORDS, f"{member[0]['type']}x", 1, None, "response.output_text.delta"]
+        )
 
 
 def convert(dice: random.Random, stream: Stream) -> None:
@@ -250,7 +291,9 @@ def convert(dice: random.Random, stream: Stream) -> None:
     if member := _member(dice, stream, lambda name: True):
         holder, name = member
         value = holder[name]
-        holder[name] = dice.choice([[value], {"text": value}, {"novel": [value]}, json.dumps(value), 7, None, {}, []])
+        holder[name] = dice.choice(
+            [[value], {"text": value}, {"novel": [value]}, json.dumps(value), 7, None, {}, []]
+        )
 
 
 def rename(dice: random.Random, stream: Stream) -> None:
@@ -297,7 +340,8 @@ def damaged(stream: Stream, dice: random.Random) -> Stream:
 @pytest.mark.long
 @pytest.mark.parametrize("api", STREAMS)
 @given(st.data())
-@settings(max_examples=2_500 if settings().max_examples > 100 else 50)  # of each API: 10,000 with the thorough profile
+# of each API: 10,000 with the thorough profile
+@settings(max_examples=2_500 if settings().max_examples > 100 else 50)
 def test_what_a_delta_brings_is_in_a_view_or_in_an_anomaly(api: str, data: st.DataObject) -> None:
     stream = data.draw(st.sampled_from(STREAMS[api]))
     damage = damaged(stream, random.Random(data.draw(st.integers(0, 2**32))))
@@ -330,7 +374,11 @@ MISPLACED: Sequence[tuple[str, Stream, list[tuple[str, str | None, str | None]]]
     (
         "anthropic",
         [
-            *block(0, {"type": "thinking", "thinking": ""}, {"type": "thinking_delta", "thinking": "hm"}),
+            *block(
+                0,
+                {"type": "thinking", "thinking": ""},
+                {"type": "thinking_delta", "thinking": "hm"},
+            ),
             added(0, type="text_delta", text="Hel"),
             added(0, type="text_delta", text="lo"),
         ],
@@ -370,7 +418,12 @@ MISPLACED: Sequence[tuple[str, Stream, list[tuple[str, str | None, str | None]]]
     ),
     (
         "gemini",
-        [parts({"functionCall": {"name": "get", "args": '{"a":1}'}}, {"functionCall": {"name": "put"}})],
+        [
+            parts(
+                {"functionCall": {"name": "get", "args": '{"a":1}'}},
+                {"functionCall": {"name": "put"}},
+            )
+        ],
         [("tool_call", "get", '{"a":1}'), ("tool_call", "put", "{}")],
     ),
 )
@@ -382,7 +435,9 @@ def test_what_does_not_fit_its_item_is_an_item_beside_it(
 ) -> None:
     for at_once in (True, False):
         rows = folded(api, stream, at_once=at_once)["items"]
-        assert [(row.kind, row.name, row.summary_text or row.arguments or row.text) for row in rows] == expected
+        assert [
+            (row.kind, row.name, row.summary_text or row.arguments or row.text) for row in rows
+        ] == expected
 
 
 EMPTY = {"type": "text", "text": ""}
@@ -392,20 +447,44 @@ EMPTY = {"type": "text", "text": ""}
     ("api", "stream", "expected"),
     [
         ("openai-chat", chat({"content": {"text": "Hi"}}), "delta.content.text (2 characters)"),
-        ("openai-chat", chat({"content": "a"}, {"content": "b", "novel": "cd"}), "delta.novel (2 characters)"),
-        ("anthropic", block(0, EMPTY, {"type": "novel", "x": ["a", "b"]}), "delta.x (2 characters)"),
-        ("anthropic", [{"type": "novel_delta", "delta": {"text": "a"}}], "delta.text (1 character)"),
+        (
+            "openai-chat",
+            chat({"content": "a"}, {"content": "b", "novel": "cd"}),
+            "delta.novel (2 characters)",
+        ),
+        (
+            "anthropic",
+            block(0, EMPTY, {"type": "novel", "x": ["a", "b"]}),
+            "delta.x (2 characters)",
+        ),
+        (
+            "anthropic",
+            [{"type": "novel_delta", "delta": {"text": "a"}}],
+            "delta.text (1 character)",
+        ),
         ("openai-responses", [unannounced("novel", "msg_1", "abc")], "delta (3 characters)"),
-        ("gemini", [parts({"novel": {"words": "abc"}})], "candidates.content.parts.novel.words (3 characters)"),
+        (
+            "gemini",
+            [parts({"novel": {"words": "abc"}})],
+            "candidates.content.parts.novel.words (3 characters)",
+        ),
     ],
 )
-def test_text_in_an_unknown_place_is_an_anomaly_with_its_name_and_size(api: str, stream: Stream, expected: str) -> None:
+def test_text_in_an_unknown_place_is_an_anomaly_with_its_name_and_size(
+    api: str, stream: Stream, expected: str
+) -> None:
     for at_once in (True, False):
-        found = [row.detail for row in folded(api, stream, at_once=at_once)["anomalies"] if row.kind == "unread"]
+        found = [
+            row.detail
+            for row in folded(api, stream, at_once=at_once)["anomalies"]
+            if row.kind == "unread"
+        ]
         assert found == [expected]
 
 
 def test_many_texts_in_one_payload_are_all_found() -> None:
     arguments = {"lines": [f"line {number}" for number in range(20_000)]}
-    rows = folded("gemini", [parts({"functionCall": {"name": "write", "args": arguments}})], at_once=True)
+    rows = folded(
+        "gemini", [parts({"functionCall": {"name": "write", "args": arguments}})], at_once=True
+    )
     assert "unread" not in [row.kind for row in rows["anomalies"]]

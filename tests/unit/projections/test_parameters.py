@@ -26,7 +26,12 @@ def row(**parameters: Any) -> ParametersRow:
 
 
 def test_a_row_has_what_the_request_has_and_the_last_tier_of_its_response() -> None:
-    body = {"model": "gpt-5", "input": "Why?", "tools": [{"type": "web_search"}], "service_tier": "flex"}
+    body = {
+        "model": "gpt-5",
+        "input": "Why?",
+        "tools": [{"type": "web_search"}],
+        "service_tier": "flex",
+    }
     events = [
         {"type": f"response.{step}", "response": {"id": "r", "service_tier": tier, "output": []}}
         for step, tier in (("created", "auto"), ("completed", "default"))
@@ -47,7 +52,11 @@ def test_the_text_of_a_turn_is_whole_and_that_of_no_turn_is_not_repeated() -> No
 
 
 def test_every_text_can_be_stored() -> None:
-    names = [field.name for field in msgspec.structs.fields(RequestParameters) if field.type == (str | None)]
+    names = [
+        field.name
+        for field in msgspec.structs.fields(RequestParameters)
+        if field.type == (str | None)
+    ]
     made = row(**dict.fromkeys(names, "a\0\ud800"), tool_names=("a\0", "\ud800"))
     digests = {name for name in names if name.endswith("digest")}
     assert {getattr(made, name) for name in {*names} - digests} == {"a\ufffd\ufffd"}
@@ -70,6 +79,9 @@ def test_no_request_has_no_row_and_a_response_that_is_fetched_again_has_its_tier
 
 @pytest.mark.long
 @pytest.mark.parametrize("api", ["openai-responses", "openai-chat", "anthropic", "gemini", "other"])
-@given(body=st.binary() | st.recursive(st.none() | st.text() | st.floats(), st.lists).map(json.dumps).map(str.encode))
+@given(
+    body=st.binary()
+    | st.recursive(st.none() | st.text() | st.floats(), st.lists).map(json.dumps).map(str.encode)
+)
 def test_whatever_is_sent_there_is_at_most_one_row(api: str, body: bytes) -> None:
     assert len(folded(*captured(b"", api, request=body))["parameters"]) <= 1

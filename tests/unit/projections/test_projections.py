@@ -39,7 +39,16 @@ from tests.support.facts import EXCHANGE, MS, Told, event, fold
 from tests.support.tables import table
 
 COMPLETED = ExchangeEnded("completed", "eof", None, 200, True)
-NO_COUNTS = ("session_id", "exchange_id", "partial", "started_ns", "model", "client", "outcome", "reported")
+NO_COUNTS = (
+    "session_id",
+    "exchange_id",
+    "partial",
+    "started_ns",
+    "model",
+    "client",
+    "outcome",
+    "reported",
+)
 REPORT = UsageReported(Usage(input_tokens=10, output_tokens=5), '{"in": 10}')
 
 
@@ -59,16 +68,26 @@ def typed(*types: str, outcome: str = "eof") -> list[str]:
 def test_the_last_report_of_usage_stands_as_a_whole() -> None:
     later = UsageReported(Usage(output_tokens=7), '{"out": 7}')
     row = fold(USAGE, [REPORT, later, ResponseFinished("stop"), COMPLETED]).row
-    assert (row.input_tokens, row.output_tokens, row.usage_raw, row.partial) == (None, 7, '{"out": 7}', False)
+    assert (row.input_tokens, row.output_tokens, row.usage_raw, row.partial) == (
+        None,
+        7,
+        '{"out": 7}',
+        False,
+    )
 
 
 def test_usage_that_was_not_reported_is_null_and_not_zero() -> None:
     row = fold(USAGE, [COMPLETED]).row
-    assert {value for name, value in msgspec.structs.asdict(row).items() if name not in NO_COUNTS} == {None}
+    assert {
+        value for name, value in msgspec.structs.asdict(row).items() if name not in NO_COUNTS
+    } == {None}
 
 
 OTHER = msgspec.structs.replace(EXCHANGE, api="other", target="/v1/audio/speech")
-CUT, BROKEN = ExchangeEnded("incomplete", "eof", frames=3), ExchangeEnded("upstream_reset", "upstream_reset", frames=3)
+CUT, BROKEN = (
+    ExchangeEnded("incomplete", "eof", frames=3),
+    ExchangeEnded("upstream_reset", "upstream_reset", frames=3),
+)
 
 
 @table(
@@ -77,19 +96,25 @@ CUT, BROKEN = ExchangeEnded("incomplete", "eof", frames=3), ExchangeEnded("upstr
         (EXCHANGE, (), True),
         (EXCHANGE, (CUT,), True),
         (EXCHANGE, (BROKEN,), True),
-        (EXCHANGE, (ResponseFinished("stop"), BROKEN), True),  # of one choice, or before the chunk with the usage
+        # of one choice, or before the chunk with the usage
+        (EXCHANGE, (ResponseFinished("stop"), BROKEN), True),
         (EXCHANGE, (ResponseFinished("max_output_tokens"), CUT), False),
         (EXCHANGE, (ExchangeEnded("completed", "eof"),), False),  # a document
         (EXCHANGE, (ExchangeEnded("completed", "eof", frames=3, said_end=True),), False),
         (EXCHANGE, (ExchangeEnded("completed", "eof", frames=3),), True),
         (EXCHANGE, (ExchangeEnded("incomplete", "eof", frames=3, said_end=True),), True),
         (EXCHANGE, (ExchangeEnded("incomplete", "eof"),), True),
-        (EXCHANGE, (ExchangeEnded("client_disconnect", "client_disconnect", frames=3, said_end=True),), True),
+        (
+            EXCHANGE,
+            (ExchangeEnded("client_disconnect", "client_disconnect", frames=3, said_end=True),),
+            True,
+        ),
         (EXCHANGE, (ExchangeEnded("error_status", "eof"),), False),
         (EXCHANGE, (ExchangeEnded("failed", "eof"),), False),
         (EXCHANGE, (ExchangeEnded("failed", "eof", frames=3),), True),
         (EXCHANGE, (ExchangeEnded("failed", "eof", frames=3, said_end=True),), True),
-        (OTHER, (ExchangeEnded("completed", "eof", frames=3),), False),  # a format that nobody here knows
+        # a format that nobody here knows
+        (OTHER, (ExchangeEnded("completed", "eof", frames=3),), False),
         (OTHER, (ExchangeEnded("completed", "eof"),), False),
         (OTHER, (BROKEN,), True),
         (OTHER, (ExchangeEnded("client_disconnect", "client_disconnect", frames=3),), True),
@@ -126,8 +151,14 @@ def test_sums_count_what_asks_for_an_answer_or_costs_tokens(
 
 
 def test_counts_that_cannot_be_are_left_out_and_reported() -> None:
-    outcome = fold(USAGE, [UsageReported(Usage(input_tokens=5, total_tokens=2**62, output_tokens=-1), "{}")])
-    assert (outcome.row.input_tokens, outcome.row.output_tokens, outcome.row.total_tokens) == (5, None, None)
+    outcome = fold(
+        USAGE, [UsageReported(Usage(input_tokens=5, total_tokens=2**62, output_tokens=-1), "{}")]
+    )
+    assert (outcome.row.input_tokens, outcome.row.output_tokens, outcome.row.total_tokens) == (
+        5,
+        None,
+        None,
+    )
     [anomaly] = outcome.anomalies
     assert (anomaly.kind, anomaly.detail) == ("malformed", "tokens: output_tokens, total_tokens")
 
@@ -141,10 +172,16 @@ def test_usage_that_cannot_be_read_is_reported() -> None:
 
 def test_the_details_are_those_of_the_last_report() -> None:
     first = UsageReported(Usage(1), "{}", UsageDetails(web_searches=1, reported_cost_usd="0.1"))
-    last = UsageReported(Usage(2), "{}", UsageDetails(cache_write_1h_input_tokens=3, output_audio_tokens=-1))
+    last = UsageReported(
+        Usage(2), "{}", UsageDetails(cache_write_1h_input_tokens=3, output_audio_tokens=-1)
+    )
     outcome = fold(USAGE, [first, last])
     row = outcome.row
-    assert (row.cache_write_1h_input_tokens, row.output_audio_tokens, row.web_searches) == (3, None, None)
+    assert (row.cache_write_1h_input_tokens, row.output_audio_tokens, row.web_searches) == (
+        3,
+        None,
+        None,
+    )
     assert (row.reported_cost_usd, row.reported_cost_source) == (None, None)
     assert [each.detail for each in outcome.anomalies] == ["tokens: output_audio_tokens"]
 
@@ -155,7 +192,9 @@ def test_a_cost_in_the_usage_comes_before_that_in_the_response_head() -> None:
         return row.reported_cost_usd, row.reported_cost_source
 
     head = CostReported("0.3", "x-litellm-response-cost")
-    inside = UsageReported(Usage(1), "{}", UsageDetails(reported_cost_usd="0.1", reported_cost_source="usage.cost"))
+    inside = UsageReported(
+        Usage(1), "{}", UsageDetails(reported_cost_usd="0.1", reported_cost_source="usage.cost")
+    )
     assert cost(head) == cost(head, REPORT) == ("0.3", "x-litellm-response-cost")
     assert cost(head, inside) == ("0.1", "usage.cost")
 
@@ -164,13 +203,22 @@ def test_a_cost_in_the_usage_comes_before_that_in_the_response_head() -> None:
 
 
 def test_an_exchange_has_the_models_asked_for_and_answered_with() -> None:
-    row = fold(EXCHANGES, [RequestFacts("gpt-5", True), ResponseStarted("resp_1", "gpt-5-2026"), COMPLETED]).row
-    assert (row.request_model, row.response_model, row.response_id) == ("gpt-5", "gpt-5-2026", "resp_1")
+    row = fold(
+        EXCHANGES, [RequestFacts("gpt-5", True), ResponseStarted("resp_1", "gpt-5-2026"), COMPLETED]
+    ).row
+    assert (row.request_model, row.response_model, row.response_id) == (
+        "gpt-5",
+        "gpt-5-2026",
+        "resp_1",
+    )
     assert (row.stream, row.status, row.error, row.lossless) == (True, "completed", None, True)
 
 
 def test_the_first_error_is_the_one_told_and_a_broken_connection_is_one_too() -> None:
-    row = fold(EXCHANGES, [ErrorReported("server_error", "500", "It broke."), ErrorReported(None, None, "Failed.")]).row
+    row = fold(
+        EXCHANGES,
+        [ErrorReported("server_error", "500", "It broke."), ErrorReported(None, None, "Failed.")],
+    ).row
     assert (row.error_type, row.error_code, row.error) == ("server_error", "500", "It broke.")
     end = ExchangeEnded("upstream_reset", "upstream_reset", "reset by peer", 200)
     row = fold(EXCHANGES, [HeadReceived(200), end]).row
@@ -193,7 +241,10 @@ def test_a_title_is_one_line_and_short() -> None:
     ids=["copilot", "kilo"],
 )
 def test_what_a_client_puts_around_a_prompt_is_not_in_its_title(text: str) -> None:
-    assert fold(EXCHANGES, [RequestFacts(text=text, is_turn=True)]).row.user_text == "Count the bottles."
+    assert (
+        fold(EXCHANGES, [RequestFacts(text=text, is_turn=True)]).row.user_text
+        == "Count the bottles."
+    )
 
 
 def test_an_open_exchange_has_no_status() -> None:
@@ -218,13 +269,22 @@ def test_the_first_of_each_kind_of_token_is_timed() -> None:
         (event(8, kind="end", t_ms=80), [COMPLETED]),
     ]
     row = fold(TIMING, told).row
-    first = row.first_byte_ns, row.first_reasoning_ns, row.first_arguments_ns, row.first_text_ns, row.ttft_ns
+    first = (
+        row.first_byte_ns,
+        row.first_reasoning_ns,
+        row.first_arguments_ns,
+        row.first_text_ns,
+        row.ttft_ns,
+    )
     assert first == (15 * MS, 30 * MS, 50 * MS, 60 * MS, 30 * MS)
     assert (row.head_ns, row.duration_ns) == (10 * MS, 80 * MS)
 
 
 def test_silences_are_measured_between_events() -> None:
-    told = [event(pos, t_ms=t_ms, raw=b"x" * 100) for pos, t_ms in enumerate([5, 5, 15, 15 + STALL_NS / MS + 1])]
+    told = [
+        event(pos, t_ms=t_ms, raw=b"x" * 100)
+        for pos, t_ms in enumerate([5, 5, 15, 15 + STALL_NS / MS + 1])
+    ]
     row = fold(TIMING, told).row
     assert (row.events, row.bytes, row.stalls, row.longest_silence_ns) == (4, 400, 1, STALL_NS + MS)
     assert (row.gap_p50_ns, row.gap_p95_ns) == (10 * MS, STALL_NS + MS)
@@ -234,29 +294,51 @@ def test_silences_are_measured_between_events() -> None:
 
 
 def test_of_a_hundred_silences_each_percentile_is_the_one_of_its_rank() -> None:
-    times_ms = [number * (number + 1) / 2 for number in range(101)]  # silences of 1 ms, 2 ms … 100 ms
+    # silences of 1 ms, 2 ms … 100 ms
+    times_ms = [number * (number + 1) / 2 for number in range(101)]
     row = fold(TIMING, [event(pos, t_ms=t_ms) for pos, t_ms in enumerate(times_ms)]).row
     assert (row.gap_p50_ns, row.gap_p95_ns, row.gap_p99_ns) == (50 * MS, 95 * MS, 99 * MS)
 
 
 def test_less_than_two_events_have_no_rate_and_no_gaps() -> None:
     row = fold(TIMING, [event(0, t_ms=5)]).row
-    assert (row.events, row.events_per_s, row.longest_silence_ns, row.gap_p50_ns) == (1, None, None, None)
+    assert (row.events, row.events_per_s, row.longest_silence_ns, row.gap_p50_ns) == (
+        1,
+        None,
+        None,
+        None,
+    )
     row = fold(TIMING, []).row
     assert (row.first_event_ns, row.last_event_ns, row.events, row.bytes) == (None, None, 0, 0)
 
 
 def test_comments_are_no_events_and_parts_are_one() -> None:
     told: list[Told] = [event(0, kind="comment", t_ms=1)]
-    told += [event(1, kind="part", t_ms=2), event(2, kind="part", type="x", t_ms=4), event(3, kind="comment", t_ms=9)]
+    told += [
+        event(1, kind="part", t_ms=2),
+        event(2, kind="part", type="x", t_ms=4),
+        event(3, kind="comment", t_ms=9),
+    ]
     told += [event(4, t_ms=10)]
     row = fold(TIMING, told).row
-    assert (row.events, row.first_event_ns, row.longest_silence_ns, row.last_event_ns) == (2, 4 * MS, 6 * MS, 10 * MS)
+    assert (row.events, row.first_event_ns, row.longest_silence_ns, row.last_event_ns) == (
+        2,
+        4 * MS,
+        6 * MS,
+        10 * MS,
+    )
 
 
 def test_a_document_in_several_reads_is_one_event_without_a_rate() -> None:
-    row = fold(TIMING, [event(pos, kind="body", t_ms=5 * pos, raw=b"x" * 10) for pos in (1, 2, 3)]).row
-    assert (row.events, row.first_event_ns, row.last_event_ns, row.gap_p50_ns) == (1, 5 * MS, 15 * MS, None)
+    row = fold(
+        TIMING, [event(pos, kind="body", t_ms=5 * pos, raw=b"x" * 10) for pos in (1, 2, 3)]
+    ).row
+    assert (row.events, row.first_event_ns, row.last_event_ns, row.gap_p50_ns) == (
+        1,
+        5 * MS,
+        15 * MS,
+        None,
+    )
     assert (row.events_per_s, row.bytes_per_s) == (None, 3_000.0)
 
 
@@ -277,11 +359,15 @@ def test_a_history_that_grows_repeats_its_results() -> None:
 
 
 def test_a_result_has_its_call_its_text_and_whether_it_failed() -> None:
-    told = RequestFacts(results=(ToolResult("call_1", None, "18 °C"), ToolResult("call_2", None, "x", True)))
+    told = RequestFacts(
+        results=(ToolResult("call_1", None, "18 °C"), ToolResult("call_2", None, "x", True))
+    )
     rows = fold(RESULTS, [told]).rows
     expected = [("call_1", "18 °C", None), ("call_2", "x", True)]
     assert [(row.call_key, row.output, row.failed) for row in rows] == expected
-    assert {(row.exchange_id, row.started_ns) for row in rows} == {(EXCHANGE.exchange_id, EXCHANGE.started_ns)}
+    assert {(row.exchange_id, row.started_ns) for row in rows} == {
+        (EXCHANGE.exchange_id, EXCHANGE.started_ns)
+    }
 
 
 def test_results_without_ids_are_numbered_by_name_and_belong_to_their_turn() -> None:
@@ -294,7 +380,10 @@ def test_results_without_ids_are_numbered_by_name_and_belong_to_their_turn() -> 
 
 
 def test_a_result_that_is_no_text_for_a_database_is_mended() -> None:
-    assert fold(RESULTS, [RequestFacts(results=(ToolResult("c", None, "a\0\ud800"),))]).row.output == "a\ufffd\ufffd"
+    assert (
+        fold(RESULTS, [RequestFacts(results=(ToolResult("c", None, "a\0\ud800"),))]).row.output
+        == "a\ufffd\ufffd"
+    )
 
 
 # -- anomalies
@@ -308,7 +397,9 @@ def test_a_result_that_is_no_text_for_a_database_is_mended() -> None:
         ((0, 1, 1, 0, 2), [("sequence_repeat", "", 2, 2)]),
     ],
 )
-def test_missing_numbers_are_named_and_repeated_ones_counted(numbers: tuple[Any, ...], anomalies: object) -> None:
+def test_missing_numbers_are_named_and_repeated_ones_counted(
+    numbers: tuple[Any, ...], anomalies: object
+) -> None:
     rows = fold(ANOMALIES, numbered(*numbers)).rows
     assert [(row.kind, row.detail, row.count, row.pos) for row in rows] == anomalies
 
@@ -324,7 +415,8 @@ def test_a_stream_ends_once_and_last() -> None:
     assert typed("response.created") == ["missing_terminal"]
     assert typed("response.completed", "response.completed") == ["duplicate_terminal"]
     assert typed("response.completed", "response.output_text.delta") == ["after_terminal"]
-    assert typed("error", "response.failed") == []  # which is the end that the error is the reason for
+    # which is the end that the error is the reason for
+    assert typed("error", "response.failed") == []
 
 
 def test_what_the_client_broke_off_needs_no_end() -> None:
@@ -341,7 +433,11 @@ def test_where_no_end_is_sent_a_reason_will_do() -> None:
 
 
 def test_another_response_id_is_told() -> None:
-    same = [ResponseStarted("resp_1"), ResponseStarted("resp_1", "gpt"), ResponseStarted(None, "gpt")]
+    same = [
+        ResponseStarted("resp_1"),
+        ResponseStarted("resp_1", "gpt"),
+        ResponseStarted(None, "gpt"),
+    ]
     assert fold(ANOMALIES, same).kinds == []
     assert fold(ANOMALIES, [*same, ResponseStarted("resp_2")]).kinds == ["id_rotation"]
 

@@ -1,4 +1,6 @@
-"""The status of an exchange is the worst that its connection, its events and its response say, and fits its error."""
+"""The status of an exchange is the worst that its connection, its events and its response say, and
+fits its error.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,10 @@ def chunk(choice: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
 
 
 def response(step: str, status: str | None, **more: Any) -> dict[str, Any]:
-    return {"type": f"response.{step}", "response": {"id": "r", "output": [], "status": status, **more}}
+    return {
+        "type": f"response.{step}",
+        "response": {"id": "r", "output": [], "status": status, **more},
+    }
 
 
 STOP = chunk({"finish_reason": "stop"})
@@ -50,17 +55,52 @@ WORD = {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta
 MINIMAX = {"base_resp": {"status_code": 1004, "status_msg": "no login"}}
 
 FAILED: dict[str, tuple[str, bytes, dict[str, Any], str | None]] = {
-    "choice": (CHAT, stream(chunk(), chunk({"error": {"code": 502, "message": "cut off"}})), {}, "cut off"),
-    "vendor's fields in a choice": (CHAT, stream(chunk({"error_msg": "cut off"}), STOP), {}, "cut off"),
+    "choice": (
+        CHAT,
+        stream(chunk(), chunk({"error": {"code": 502, "message": "cut off"}})),
+        {},
+        "cut off",
+    ),
+    "vendor's fields in a choice": (
+        CHAT,
+        stream(chunk({"error_msg": "cut off"}), STOP),
+        {},
+        "cut off",
+    ),
     "reason": (CHAT, stream(chunk(), chunk({"finish_reason": "error"})), {}, None),
-    "after the end": (CHAT, stream(chunk(), STOP, {"error": "late"}) + b"data: [DONE]\n\n", {}, "late"),
-    "vendor's fields": (CHAT, stream(chunk(choices=None, error_message="too long", error_code=400)), {}, "too long"),
-    "beside a usual text": (CHAT, stream(chunk(), chunk({"error_msg": "cut off"}), STOP), {}, "cut off"),
+    "after the end": (
+        CHAT,
+        stream(chunk(), STOP, {"error": "late"}) + b"data: [DONE]\n\n",
+        {},
+        "late",
+    ),
+    "vendor's fields": (
+        CHAT,
+        stream(chunk(choices=None, error_message="too long", error_code=400)),
+        {},
+        "too long",
+    ),
+    "beside a usual text": (
+        CHAT,
+        stream(chunk(), chunk({"error_msg": "cut off"}), STOP),
+        {},
+        "cut off",
+    ),
     "beside a usual text of another API": (ANTHROPIC, stream({**WORD, **MINIMAX}), {}, "no login"),
-    "envelope as a document": (ANTHROPIC, b'{"code":"InvalidApiKey","message":"bad key"}', DOCUMENT, "bad key"),
+    "envelope as a document": (
+        ANTHROPIC,
+        b'{"code":"InvalidApiKey","message":"bad key"}',
+        DOCUMENT,
+        "bad key",
+    ),
     "beside a text": (CHAT, stream(chunk(), chunk(error_message="too long"), STOP), {}, "too long"),
     "MiniMax": (CHAT, stream(MINIMAX), {}, "no login"),
-    "envelope": (CHAT, stream({"code": "BadKey", "message": "Invalid key", "request_id": "1"}), {}, "Invalid key"),
+    "envelope": (
+        CHAT,
+        stream({"code": "BadKey", "message": "Invalid key", "request_id": "1"}),
+        {},
+        "Invalid key",
+    ),
     "no success": (CHAT, stream({"success": False, "msg": "gone", "code": 0}), {}, "gone"),
     "errors": (CHAT, stream({"errors": [{"message": "first"}]}), {}, "first"),
     "errors of another API": (ANTHROPIC, stream({"errors": [{"message": "first"}]}), {}, "first"),
@@ -68,9 +108,24 @@ FAILED: dict[str, tuple[str, bytes, dict[str, Any], str | None]] = {
     "array in a stream": (RESPONSES, stream([BUSY]), {}, "overloaded"),
     "array of answers": (GEMINI, json.dumps([HI, BUSY]).encode(), DOCUMENT, "overloaded"),
     "no message": (CHAT, stream({"error": {"kind": "x"}}), {}, '{"kind":"x"}'),
-    "completed, and failed": (RESPONSES, stream(response("completed", "failed", error={"message": "m"})), {}, "m"),
-    "document": (RESPONSES, b'{"id":"r","output":[],"status":"failed","error":{"message":"m"}}', DOCUMENT, "m"),
-    "the client left": (CHAT, stream(chunk({"error": {"message": "m"}})), {"outcome": "client_disconnect"}, "m"),
+    "completed, and failed": (
+        RESPONSES,
+        stream(response("completed", "failed", error={"message": "m"})),
+        {},
+        "m",
+    ),
+    "document": (
+        RESPONSES,
+        b'{"id":"r","output":[],"status":"failed","error":{"message":"m"}}',
+        DOCUMENT,
+        "m",
+    ),
+    "the client left": (
+        CHAT,
+        stream(chunk({"error": {"message": "m"}})),
+        {"outcome": "client_disconnect"},
+        "m",
+    ),
 }
 
 
@@ -92,7 +147,9 @@ def test_an_error_wherever_it_stands_is_a_failure(case: str) -> None:
         ("completed", None, "completed"),
     ],
 )
-def test_the_status_is_the_worse_of_event_and_response(step: str, said: str | None, status: str) -> None:
+def test_the_status_is_the_worse_of_event_and_response(
+    step: str, said: str | None, status: str
+) -> None:
     assert row(stream(response(step, said)), RESPONSES).status == status
 
 
@@ -101,11 +158,21 @@ EVENTS = "text/event-stream"
 REFUSED: dict[str, tuple[str, bytes, str, str]] = {
     "text": (CHAT, b"Too many requests\r\n", "text/plain", "Too many requests"),
     "text of no type": (ANTHROPIC, b"Too many requests", "", "Too many requests"),
-    "after a time to wait": (CHAT, b'retry: 3000\n\ndata: {"error":{"message":"Busy"}}\n\n', EVENTS, "Busy"),
+    "after a time to wait": (
+        CHAT,
+        b'retry: 3000\n\ndata: {"error":{"message":"Busy"}}\n\n',
+        EVENTS,
+        "Busy",
+    ),
     "text as a stream": (RESPONSES, b"Too many requests", EVENTS, "Too many requests"),
     "lines as a stream": (GEMINI, b"Too many\nrequests\n\n", EVENTS, "Too many requests"),
     "page": (GEMINI, PAGE, "text/html", "502 Bad & Gateway"),
-    "page without a title": (CHAT, b"<!doctype html><body><h1>Bad</h1>gateway</body>", "text/html", "Bad gateway"),
+    "page without a title": (
+        CHAT,
+        b"<!doctype html><body><h1>Bad</h1>gateway</body>",
+        "text/html",
+        "Bad gateway",
+    ),
     "JSON of another API": (ANTHROPIC, b'{"detail":"Not Found"}', "application/json", "Not Found"),
     "JSON of nobody": (GEMINI, b'{"x":1}', "application/json", '{"x":1}'),
     "JSON text": (RESPONSES, b'"no"', "application/json", "no"),
@@ -124,8 +191,12 @@ def test_whatever_stands_under_the_status_of_an_error_is_the_error(case: str) ->
 
 
 def test_a_connection_that_breaks_behind_the_last_event_is_no_error_of_the_response() -> None:
-    exchange, events = captured(stream(response("completed", "completed")), RESPONSES, outcome="upstream_reset")
-    end = msgspec.structs.replace(msgspec.json.decode(events[-1].raw, type=EndRecord), error="reset by peer")
+    exchange, events = captured(
+        stream(response("completed", "completed")), RESPONSES, outcome="upstream_reset"
+    )
+    end = msgspec.structs.replace(
+        msgspec.json.decode(events[-1].raw, type=EndRecord), error="reset by peer"
+    )
     events[-1] = msgspec.structs.replace(events[-1], raw=msgspec.json.encode(end))
     [found] = folded(exchange, events)["exchanges"]
     assert (found.status, found.error) == ("completed", None)
@@ -162,12 +233,24 @@ def test_what_cannot_be_read_is_not_completed_and_not_without_an_anomaly(case: s
 READ: dict[str, tuple[str, bytes, dict[str, Any]]] = {
     "no choice": (CHAT, b'{"object":"chat.completion","choices":[]}', DOCUMENT),
     "no content": (ANTHROPIC, b'{"id":"m","content":[],"stop_reason":"end_turn"}', DOCUMENT),
-    "in the background": (RESPONSES, b'{"id":"r","object":"response","status":"queued","output":[]}', DOCUMENT),
+    "in the background": (
+        RESPONSES,
+        b'{"id":"r","object":"response","status":"queued","output":[]}',
+        DOCUMENT,
+    ),
     "only usage": (GEMINI, b'{"usageMetadata":{"totalTokenCount":1}}', DOCUMENT),
     "moved": (CHAT, b"", {"status": 307}),
     "of nobody": ("other", b"", DOCUMENT),
-    "no errors": ("other", b'{"object":"batch","status":"completed","errors":{"object":"list","data":[]}}', DOCUMENT),
-    "a blank error": ("other", b'{"status":"running","error":{"code":null,"param":null,"message":null}}', DOCUMENT),
+    "no errors": (
+        "other",
+        b'{"object":"batch","status":"completed","errors":{"object":"list","data":[]}}',
+        DOCUMENT,
+    ),
+    "a blank error": (
+        "other",
+        b'{"status":"running","error":{"code":null,"param":null,"message":null}}',
+        DOCUMENT,
+    ),
 }
 
 
@@ -195,10 +278,20 @@ def test_usage_is_whole_where_a_mark_of_the_end_came() -> None:
 # whatever the stream
 
 STREAMS: dict[str, list[Any]] = {
-    CHAT: [chunk(), chunk(choices=[], usage={"total_tokens": 3}), STOP, {"error": {"message": "m"}}],
+    CHAT: [
+        chunk(),
+        chunk(choices=[], usage={"total_tokens": 3}),
+        STOP,
+        {"error": {"message": "m"}},
+    ],
     RESPONSES: [
         response("created", "in_progress"),
-        {"type": "response.output_text.delta", "output_index": 0, "content_index": 0, "delta": "Hi"},
+        {
+            "type": "response.output_text.delta",
+            "output_index": 0,
+            "content_index": 0,
+            "delta": "Hi",
+        },
         {"type": "error", "message": "m", "code": "c"},
         response("failed", "failed", error={"message": "m"}),
         response("completed", "completed"),
@@ -212,7 +305,18 @@ STREAMS: dict[str, list[Any]] = {
     GEMINI: [HI, {**HI, "usageMetadata": {"totalTokenCount": 3}}, BUSY, [BUSY], {"response": HI}],
     "other": [{"type": "done"}, {"error": "x"}, {"message": "hello"}],
 }
-MEMBERS = ("error", "errors", "error_message", "base_resp", "status", "type", "message", "code", "choices", "response")
+MEMBERS = (
+    "error",
+    "errors",
+    "error_message",
+    "base_resp",
+    "status",
+    "type",
+    "message",
+    "code",
+    "choices",
+    "response",
+)
 TEXTS = ("x", "failed", "completed")
 OTHERS: tuple[Any, ...] = (None, 7, True, [], {})
 VALUES: tuple[Any, ...] = (*TEXTS, *OTHERS, [{"error": "x"}], {"message": "m"}, {"status_code": 1})
@@ -224,7 +328,9 @@ def objects(value: Any) -> Iterator[dict[str, Any]]:
     """Yield the objects in JSON, itself included."""
     if isinstance(value, dict):
         yield value
-    for each in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+    for each in (
+        value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    ):
         yield from objects(each)
 
 
@@ -247,7 +353,11 @@ def mutated(blocks: Sequence[bytes], dice: random.Random) -> bytes:
 
 
 def assert_fits(body: bytes, api: str, dice: random.Random) -> None:
-    status, outcome, content_type = dice.choice((200, 200, 429)), dice.choice(OUTCOMES), dice.choice(TYPES)
+    status, outcome, content_type = (
+        dice.choice((200, 200, 429)),
+        dice.choice(OUTCOMES),
+        dice.choice(TYPES),
+    )
     found = row(body, api, status=status, outcome=outcome, content_type=content_type)
     assert found.error is None or found.status not in WELL, (found.status, found.error, body)
 
@@ -276,7 +386,9 @@ def test_no_error_stands_beside_a_status_that_is_well_in_real_streams(path: Path
 
 
 def test_the_exchange_that_resumes_a_response_has_a_status_of_its_own() -> None:
-    _, before = captured(stream(response("created", "in_progress"), {"type": "error", "message": "m"}), RESPONSES)
+    _, before = captured(
+        stream(response("created", "in_progress"), {"type": "error", "message": "m"}), RESPONSES
+    )
     exchange = msgspec.structs.replace(EXCHANGE, resumes_response_id="r", resumes_after=1)
     _, events = captured(stream(response("completed", "completed")), exchange=exchange)
     folding = Folding(exchange)

@@ -1,7 +1,9 @@
-"""Usage of recorded streams, count by count beside what genai-prices extracts from it: an outside judge.
+"""Usage of recorded streams, count by count beside what genai-prices extracts from it: an outside
+judge.
 
-The corpus has the last usage object of each stream, as the provider's SDK gives it. genai-prices reads that; a fold
-reads the stream. Of counts that one of them leaves out and the other has as 0, the cost is the same: they are equal.
+The corpus has the last usage object of each stream, as the provider's SDK gives it. genai-prices
+reads that; a fold reads the stream. Of counts that one of them leaves out and the other has as 0,
+the cost is the same: they are equal.
 """
 
 from __future__ import annotations
@@ -32,13 +34,24 @@ USUAL = {
     "anthropic": ("anthropic", "default"),
     "gemini": ("google", "default"),
 }
-"""The provider and the flavor of its API in genai-prices, for servers that it does not know or has no extractor for."""
+"""The provider and the flavor of its API in genai-prices, for servers that it does not know or has
+no extractor for.
+"""
 
 EXTRACTORS = {
     ("anthropic", "google-vertex"): ("google", "anthropic"),
     **{
         ("openai-chat", name): (name, "chat")
-        for name in ("azure", "cerebras", "cloudflare", "deepseek", "doubleword", "google", "openrouter", "zai")
+        for name in (
+            "azure",
+            "cerebras",
+            "cloudflare",
+            "deepseek",
+            "doubleword",
+            "google",
+            "openrouter",
+            "zai",
+        )
     },
     ("openai-chat", "groq"): ("groq", "default"),
     ("openai-chat", "huggingface"): ("huggingface_novita", "chat"),
@@ -71,19 +84,21 @@ COLUMNS = {
 """By the name of a count in genai-prices, that of the column."""
 
 WITHOUT_PRICE = {
-    *("input_text_tokens", "output_text_tokens", "cache_text_read_tokens"),  # what is left of all others
+    # what is left of all others
+    *("input_text_tokens", "output_text_tokens", "cache_text_read_tokens"),
     *("input_tool_tokens", "input_text_tool_tokens"),  # cost what other input costs
     "cache_write_5m_tokens",  # what is left of those written: compared below
 }
 """Counts of genai-prices that have no column."""
 
 DIFFERENCES: Mapping[str, Mapping[str, tuple[int | None, int | None]]] = {
-    # OpenRouter charges for the search (the reported cost has it), and genai-prices has no path for its count.
+    # OpenRouter charges for the search (the reported cost has it), and genai-prices has no path for
+    # its count.
     "openai-chat/pydantic-ai__test_openrouter.test_openrouter_web_search_annotations_stream.0.sse": {
         "web_searches": (None, 1)
     },
-    # `prompt_tokens_details.cached_tokens` is 256; genai-prices reads no cached tokens of Cerebras, nor has it a price
-    # for them: they cost what other input costs.
+    # `prompt_tokens_details.cached_tokens` is 256; genai-prices reads no cached tokens of Cerebras,
+    # nor has it a price for them: they cost what other input costs.
     "openai-chat/vercel-ai__cerebras.cererebras-structured-output-tools.1.sse": {
         "cache_read_input_tokens": (None, 256)
     },
@@ -92,11 +107,15 @@ DIFFERENCES: Mapping[str, Mapping[str, tuple[int | None, int | None]]] = {
 
 
 def reporting(*formats: str) -> list[Json]:
-    return [entry for entry in corpus_index() if entry["provider"] in formats and entry["usage_raw"]]
+    return [
+        entry for entry in corpus_index() if entry["provider"] in formats and entry["usage_raw"]
+    ]
 
 
 def projected(entry: Json) -> UsageRow:
-    [row] = folded(*captured((CORPUS / entry["file"]).read_bytes(), APIS[entry["provider"]]))["usage"]
+    [row] = folded(*captured((CORPUS / entry["file"]).read_bytes(), APIS[entry["provider"]]))[
+        "usage"
+    ]
     assert isinstance(row, UsageRow)
     return row
 
@@ -131,7 +150,9 @@ def test_each_count_is_the_one_that_genai_prices_extracts(format: str) -> None:
             rest = (row.cache_write_input_tokens or 0) - (row.cache_write_1h_input_tokens or 0)
             assert rest == theirs["cache_write_5m_tokens"]
     assert len(entries) > (1 if format == "openai-completions" else 50)
-    assert found == {name: each for name, each in DIFFERENCES.items() if name.startswith(f"{format}/")}
+    assert found == {
+        name: each for name, each in DIFFERENCES.items() if name.startswith(f"{format}/")
+    }
 
 
 _COST = re.compile(rb'"cost":\s*([0-9.eE+-]+)')
@@ -140,14 +161,23 @@ _TICKS = re.compile(rb'"cost_in_usd_ticks":\s*([0-9]+)')
 
 @needs_corpus
 def test_a_reported_cost_has_the_digits_of_the_stream() -> None:
-    entries = [entry for entry in reporting(*APIS) if {"cost", "cost_in_usd_ticks"} & entry["usage_raw"].keys()]
+    entries = [
+        entry
+        for entry in reporting(*APIS)
+        if {"cost", "cost_in_usd_ticks"} & entry["usage_raw"].keys()
+    ]
     for entry in entries:
         data, row = (CORPUS / entry["file"]).read_bytes(), projected(entry)
         assert row.reported_cost_usd is not None
         if "cost" in entry["usage_raw"]:
             expected, source = Decimal(_COST.findall(data)[-1].decode()), "usage.cost"
-            assert json.dumps(entry["usage_raw"]["cost"]) == json.dumps(float(expected) if expected else 0)
+            assert json.dumps(entry["usage_raw"]["cost"]) == json.dumps(
+                float(expected) if expected else 0
+            )
         else:
-            expected, source = Decimal(int(_TICKS.findall(data)[-1])) / 10**10, "usage.cost_in_usd_ticks"
+            expected, source = (
+                Decimal(int(_TICKS.findall(data)[-1])) / 10**10,
+                "usage.cost_in_usd_ticks",
+            )
         assert (Decimal(row.reported_cost_usd), row.reported_cost_source) == (expected, source)
     assert len(entries) == 54

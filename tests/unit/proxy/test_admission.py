@@ -15,8 +15,25 @@ OURS = [
     "box.lan:99",
 ]
 OTHERS = [
-    *("", "evil.test", "localhost.evil.test", "evil-localhost", "127.0.0.1.evil.test", "10.0.0.1", "0.0.0.0", "[::]"),
-    *("localhost:x", "localhost:999999", "::1", "user@localhost", "localhost/x", "2130706433", "0x7f.1"),
+    *(
+        "",
+        "evil.test",
+        "localhost.evil.test",
+        "evil-localhost",
+        "127.0.0.1.evil.test",
+        "10.0.0.1",
+        "0.0.0.0",
+        "[::]",
+    ),
+    *(
+        "localhost:x",
+        "localhost:999999",
+        "::1",
+        "user@localhost",
+        "localhost/x",
+        "2130706433",
+        "0x7f.1",
+    ),
     *("box.lan.evil", "[::ffff:10.0.0.1]", "localhost.", "127.1", "local host"),
 ]
 

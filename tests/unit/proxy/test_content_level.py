@@ -11,7 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recorder.journal.format import Mark
-from recorder.model.events import ExchangeEnd, Header, Recording, RequestEnd, RequestHead, ResponseHead
+from recorder.model.events import (
+    ExchangeEnd,
+    Header,
+    Recording,
+    RequestEnd,
+    RequestHead,
+    ResponseHead,
+)
 from recorder.proxy.content_level import ShapedJournal
 from recorder.proxy.recording import ExchangeJournal
 from recorder.recordings.memory import MemoryJournal
@@ -39,7 +46,9 @@ def recorded(
     head = RequestHead(*IDS, 1, "POST", "/v1/responses", "openai", [])
     writer = through.exchange()
     writer.write(Mark.REQUEST, 0, msgspec.json.encode(head))
-    writer.write(Mark.REQUEST_BODY, 0, json.dumps({"model": "m", "input": "Which cities?"}).encode())
+    writer.write(
+        Mark.REQUEST_BODY, 0, json.dumps({"model": "m", "input": "Which cities?"}).encode()
+    )
     writer.write(Mark.REQUEST_END, 0, msgspec.json.encode(RequestEnd(complete=True)))
     writer.write(Mark.RESPONSE, 1, msgspec.json.encode(ResponseHead(status, "OK", list(headers))))
     last = 2
@@ -61,13 +70,24 @@ def test_events_and_reads_keep_their_times_and_sizes_however_they_are_cut(cuts: 
         (e.kind, e.type, e.t_ns, len(e.raw)) for e in full.events[:-1]
     ]
     deltas = [json.loads(piece.raw.split(b"data: ")[1])["delta"] for piece in shape.pieces[1:5]]
-    assert "".join(deltas) == json.loads(b'"%b"' % KEY.filled(json.dumps("".join(DELTAS))[1:-1].encode()))
+    assert "".join(deltas) == json.loads(
+        b'"%b"' % KEY.filled(json.dumps("".join(DELTAS))[1:-1].encode())
+    )
     assert b"Which" not in shape.request_body
 
 
-def test_of_a_connection_that_is_switched_and_of_a_coding_that_cannot_be_undone_nothing_is_kept() -> None:
-    for status, headers in ((101, [("upgrade", "websocket")]), (200, [*SSE, ("content-encoding", "gzip")])):
+def test_of_a_connection_that_is_switched_and_of_a_coding_that_cannot_be_undone_nothing_is_kept() -> (
+    None
+):
+    for status, headers in (
+        (101, [("upgrade", "websocket")]),
+        (200, [*SSE, ("content-encoding", "gzip")]),
+    ):
         journal = MemoryJournal()
-        kept = recorded(journal, ShapedJournal(journal, KEY), [b"secret words", b"and more"], headers, status)
+        kept = recorded(
+            journal, ShapedJournal(journal, KEY), [b"secret words", b"and more"], headers, status
+        )
         assert [gap.of for gap in kept.gaps] == ["response"]
-        assert not [event for event in kept.events if b"secret" in event.raw or b"more" in event.raw]
+        assert not [
+            event for event in kept.events if b"secret" in event.raw or b"more" in event.raw
+        ]

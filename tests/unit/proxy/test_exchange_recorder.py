@@ -1,4 +1,6 @@
-"""`recorder.proxy.recording.ExchangeRecorder`: what a fault of ours loses has its gap, and nothing stands after it."""
+"""`recorder.proxy.recording.ExchangeRecorder`: what a fault of ours loses has its gap, and nothing
+stands after it.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +52,11 @@ class Recorded:
             raise ZeroDivisionError
 
         with monkeypatch.context() as patched:
-            for owner, name in ((ExchangeWriter, "write"), (ExchangeWriter, "write_all"), (Journal, "wait")):
+            for owner, name in (
+                (ExchangeWriter, "write"),
+                (ExchangeWriter, "write_all"),
+                (Journal, "wait"),
+            ):
                 patched.setattr(owner, name, fails)
             yield
 
@@ -107,7 +113,9 @@ async def test_what_a_sink_gets_after_a_lost_chunk_is_counted_with_it(tmp_path: 
 async def test_the_last_chunk_is_not_written_after_lost_ones(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, last: bytes
 ) -> None:
-    """The head's own chunk is lost; what a sink gets then, and what comes with the end, is whole, but after a hole."""
+    """The head's own chunk is lost; what a sink gets then, and what comes with the end, is whole,
+    but after a hole.
+    """
     recorded = Recorded(tmp_path)
     with recorded.broken(monkeypatch):
         recorded.recorder.response(lambda: HEAD, b"first")

@@ -7,7 +7,12 @@ import httpx
 from recorder.proxy.app import address
 
 URLS = [
-    *("https://api.openai.com", "https://api.openai.com/v1", "http://localhost:11434", "https://h:443/v1"),
+    *(
+        "https://api.openai.com",
+        "https://api.openai.com/v1",
+        "http://localhost:11434",
+        "https://h:443/v1",
+    ),
     *("https://h:80/v1", "http://h:80", "HTTP://Host.Example:8080/v1", "http://127.0.0.1:8787"),
     *("http://[::1]:8787/v1", "https://[2001:db8::1]", "http://a_b-c.example."),
 ]
@@ -20,4 +25,10 @@ def test_an_address_is_that_of_httpx() -> None:
 
 
 def test_the_path_of_a_socket_is_its_host() -> None:
-    assert address("http+unix://%2Frun%2Fllm.sock") == ("http+unix", "/run/llm.sock", None, b"localhost", b"")
+    assert address("http+unix://%2Frun%2Fllm.sock") == (
+        "http+unix",
+        "/run/llm.sock",
+        None,
+        b"localhost",
+        b"",
+    )

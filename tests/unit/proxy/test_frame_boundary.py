@@ -1,4 +1,6 @@
-"""`recorder.proxy.tunnel`: `websockets` frames, and it sees where each frame ends, however they are cut."""
+"""`recorder.proxy.tunnel`: `websockets` frames, and it sees where each frame ends, however they are
+cut.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,11 @@ def _pieces(data: bytes, cuts: list[int]) -> list[bytes]:
     return [data[start:end] for start, end in pairwise(places)]
 
 
-@given(st.lists(_frames, max_size=6), st.lists(st.integers(0, 2**20), max_size=20), st.integers(0, 2**20))
+@given(
+    st.lists(_frames, max_size=6),
+    st.lists(st.integers(0, 2**20), max_size=20),
+    st.integers(0, 2**20),
+)
 def test_a_boundary_is_where_a_frame_ends(frames: list[bytes], cuts: list[int], stop: int) -> None:
     data, ends = b"".join(frames), {0}
     for frame in frames:

@@ -11,7 +11,10 @@ from recorder.proxy.routing import HostRoutes, Upstream
 def test_the_host_chooses_the_upstream_and_the_path_stays_as_it_is() -> None:
     routes = HostRoutes([Upstream("mine", "https://Gateway.example:8443/api/v1")])
     route = routes.route("/other/v1/responses?a=1", [(b"host", b"gateway.example:8443")])
-    assert (route.upstream, route.url) == ("mine", "https://gateway.example:8443/other/v1/responses?a=1")
+    assert (route.upstream, route.url) == (
+        "mine",
+        "https://gateway.example:8443/other/v1/responses?a=1",
+    )
     assert routes.route("/v1/messages", [(b"host", b"api.anthropic.com")]).upstream == "anthropic"
     groq = routes.route("/openai/v1/chat/completions", [(b"host", b"api.groq.com")])
     assert (groq.upstream, groq.url) == ("groq", "https://api.groq.com/openai/v1/chat/completions")
@@ -22,7 +25,11 @@ def test_the_host_chooses_the_upstream_and_the_path_stays_as_it_is() -> None:
 def test_of_several_upstreams_at_one_host_the_path_chooses() -> None:
     base = "http://gateway.example"
     routes = HostRoutes([Upstream(name, base) for name in ("openai", "anthropic", "mine")])
-    paths = {"/v1/responses": "openai", "/v1/messages": "anthropic", "/v1beta/models/m:generateContent": "mine"}
+    paths = {
+        "/v1/responses": "openai",
+        "/v1/messages": "anthropic",
+        "/v1beta/models/m:generateContent": "mine",
+    }
     for path, name in paths.items():
         route = routes.route(path, [(b"host", b"gateway.example")])
         assert (route.upstream, route.url) == (name, base + path)

@@ -48,7 +48,9 @@ class Echo:
     async def handle_async_request(self, request: Request) -> Response:
         async for chunk in request.stream:
             self.uploaded += chunk
-        return Response(200, b"OK", [(b"content-type", b"text/event-stream")], IteratedBody(self.stream))
+        return Response(
+            200, b"OK", [(b"content-type", b"text/event-stream")], IteratedBody(self.stream)
+        )
 
     async def aclose(self) -> None:
         """Hold nothing."""
@@ -121,30 +123,49 @@ async def pass_through(transport: RecordingTransport, **extensions: Any) -> list
 async def test_an_exchange_is_kept_whole_and_in_order(journal: Journal) -> None:
     echo, clock = Echo(*CHUNKS), count(1000)
     transport = RecordingTransport(
-        echo, journal, wall_ns=lambda: 77, clock_ns=lambda: next(clock), make_id=iter(["exchange", "session"]).__next__
+        echo,
+        journal,
+        wall_ns=lambda: 77,
+        clock_ns=lambda: next(clock),
+        make_id=iter(["exchange", "session"]).__next__,
     )
     assert await pass_through(transport) == CHUNKS
     records = JournalReader(journal.directory).read(2**20)
     wanted = [Mark.REQUEST, Mark.REQUEST_BODY, Mark.REQUEST_BODY, Mark.REQUEST_END, Mark.RESPONSE]
-    assert [record.mark for record in records] == [*wanted, Mark.CHUNK, Mark.CHUNK, Mark.CHUNK, Mark.END]
+    assert [record.mark for record in records] == [
+        *wanted,
+        Mark.CHUNK,
+        Mark.CHUNK,
+        Mark.CHUNK,
+        Mark.END,
+    ]
     assert [record.t_ns for record in records] == list(range(1000, 1009))
     tape = tape_of(journal)
     assert (tape.request_body, tape.body, tape.outcome) == (b"body", b"onetwothree", "eof")
     head = tape.json[Mark.REQUEST]
-    assert (head["exchange_id"], head["session_id"], head["started_ns"]) == ("exchange", "session", 77)
+    assert (head["exchange_id"], head["session_id"], head["started_ns"]) == (
+        "exchange",
+        "session",
+        77,
+    )
     assert "canary" not in str(head)
     assert echo.stream.closed
 
 
 @pytest.mark.parametrize(
     ("base", "recorded"),
-    [("https://api.openai.com", None), ("http://gateway.test/openai", "http://gateway.test/openai")],
+    [
+        ("https://api.openai.com", None),
+        ("http://gateway.test/openai", "http://gateway.test/openai"),
+    ],
 )
 async def test_the_address_of_an_upstream_is_recorded_unless_it_is_the_public_one(
     journal: Journal, base: str, recorded: str | None
 ) -> None:
     routes = Routes([Upstream("openai", base)])
-    await pass_through(RecordingTransport(Echo(*CHUNKS), journal), recorder=routes.route("/v1/responses", []))
+    await pass_through(
+        RecordingTransport(Echo(*CHUNKS), journal), recorder=routes.route("/v1/responses", [])
+    )
     assert tape_of(journal).json[Mark.REQUEST].get("base_url") == recorded
 
 
@@ -165,7 +186,9 @@ async def test_a_request_is_whole_when_all_that_was_declared_has_passed(journal:
 
 
 async def test_a_body_whose_length_is_empty_is_recorded_to_its_end(journal: Journal) -> None:
-    request = request_for("POST", "http://h/", headers={"content-length": ""}, stream=Chunks(b"bo", b"dy"))
+    request = request_for(
+        "POST", "http://h/", headers={"content-length": ""}, stream=Chunks(b"bo", b"dy")
+    )
     response = await RecordingTransport(Echo(*CHUNKS), journal).handle_async_request(request)
     assert [chunk async for chunk in response.stream] == CHUNKS
     tape = tape_of(journal)
@@ -186,11 +209,16 @@ async def test_whoever_lets_go_of_an_exchange_may_say_why(journal: Journal) -> N
     request = request_for("GET", "http://h/", stream=Chunks(), extensions={"error": "Too large."})
     response = await RecordingTransport(Echo(*CHUNKS), journal).handle_async_request(request)
     await response.stream.aclose()
-    assert tape_of(journal).json[Mark.END] == {"outcome": "client_disconnect", "error": "Too large."}
+    assert tape_of(journal).json[Mark.END] == {
+        "outcome": "client_disconnect",
+        "error": "Too large.",
+    }
 
 
 @pytest.mark.parametrize("outcome", [None, "recorder_shutdown"])
-async def test_closing_early_means_the_client_left_unless_told_otherwise(journal: Journal, outcome: str | None) -> None:
+async def test_closing_early_means_the_client_left_unless_told_otherwise(
+    journal: Journal, outcome: str | None
+) -> None:
     request = request_for("GET", "http://h/", stream=Chunks())
     response = await RecordingTransport(Echo(*CHUNKS), journal).handle_async_request(request)
     await anext(aiter(response.stream))
@@ -199,7 +227,11 @@ async def test_closing_early_means_the_client_left_unless_told_otherwise(journal
     await response.stream.aclose()
     await response.stream.aclose()
     tape = tape_of(journal)
-    assert (tape.body, tape.outcome, tape.marks[-1]) == (b"one", outcome or "client_disconnect", Mark.END)
+    assert (tape.body, tape.outcome, tape.marks[-1]) == (
+        b"one",
+        outcome or "client_disconnect",
+        Mark.END,
+    )
 
 
 async def test_how_the_upstream_broke_is_kept(journal: Journal) -> None:
@@ -212,30 +244,43 @@ async def test_how_the_upstream_broke_is_kept(journal: Journal) -> None:
 @pytest.mark.parametrize("first", range(9))
 @pytest.mark.parametrize("how", ["once", "for good"])
 async def test_store_fails(journal: Journal, how: str, first: int) -> None:
-    """Whichever write fails, the client and the upstream get every byte, and the record says that it is not whole."""
+    """Whichever write fails, the client and the upstream get every byte, and the record says that
+    it is not whole.
+    """
     echo = Echo(*CHUNKS)
-    failing = Failing(journal, fails=lambda call: call == first or (how == "for good" and call > first))
+    failing = Failing(
+        journal, fails=lambda call: call == first or (how == "for good" and call > first)
+    )
     assert await pass_through(RecordingTransport(echo, failing)) == CHUNKS
     assert echo.uploaded == b"body"
     tape = tape_of(journal)
     if how == "once" and first in (5, 6, 7):  # one of the three chunks
         kept, lost = CHUNKS[: first - 5], CHUNKS[first - 5 :]
         gap = tape.json[Mark.GAP]
-        assert (gap["mark"], gap["chunks"], gap["size_bytes"]) == (Mark.CHUNK, len(lost), len(b"".join(lost)))
+        assert (gap["mark"], gap["chunks"], gap["size_bytes"]) == (
+            Mark.CHUNK,
+            len(lost),
+            len(b"".join(lost)),
+        )
         assert (tape.body, tape.marks[-2:]) == (b"".join(kept), [Mark.GAP, Mark.END])
     if how == "once" and first in (1, 2):  # one of the two chunks of the request
         assert tape.json[Mark.REQUEST_END] == {"complete": False}
     if how == "for good":
         assert Mark.END not in tape.marks
     if how == "once" and first != 8:
-        assert tape.json[Mark.END]["error"] == "The recording of this exchange failed: ZeroDivisionError."
+        assert (
+            tape.json[Mark.END]["error"]
+            == "The recording of this exchange failed: ZeroDivisionError."
+        )
 
 
 def _raise(*_: Any) -> Any:
     raise ZeroDivisionError
 
 
-@pytest.mark.parametrize("stage", ["redact_headers", "redact_target", "clock_ns", "wall_ns", "make_id", "exchange"])
+@pytest.mark.parametrize(
+    "stage", ["redact_headers", "redact_target", "clock_ns", "wall_ns", "make_id", "exchange"]
+)
 async def test_a_bug_in_the_tap_never_reaches_the_client(
     journal: Journal, stage: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -23,14 +23,22 @@ CLAUDE = [(b"anthropic-version", b"2023-06-01")]
 URLS = [
     ("/v1/responses", [], OPENAI + "/v1/responses"),
     ("/responses", [], OPENAI + "/v1/responses"),
-    ("/v1/responses/r_1?stream=true&starting_after=3", [], OPENAI + "/v1/responses/r_1?stream=true&starting_after=3"),
+    (
+        "/v1/responses/r_1?stream=true&starting_after=3",
+        [],
+        OPENAI + "/v1/responses/r_1?stream=true&starting_after=3",
+    ),
     ("/chat/completions", [], OPENAI + "/v1/chat/completions"),
     ("/v1/embeddings", [(b"x-api-key", b"k")], OPENAI + "/v1/embeddings"),
     ("/v1/messages?beta=true", [], ANTHROPIC + "/v1/messages?beta=true"),
     ("/messages", [], ANTHROPIC + "/v1/messages"),
     ("/v1/messages/count_tokens", [], ANTHROPIC + "/v1/messages/count_tokens"),
     ("/v1/threads/t/messages", [], OPENAI + "/v1/threads/t/messages"),
-    ("/v1beta/models/g:streamGenerateContent?alt=sse", [], GEMINI + "/v1beta/models/g:streamGenerateContent?alt=sse"),
+    (
+        "/v1beta/models/g:streamGenerateContent?alt=sse",
+        [],
+        GEMINI + "/v1beta/models/g:streamGenerateContent?alt=sse",
+    ),
     ("/v1/models/g-2.5:generateContent", [], GEMINI + "/v1/models/g-2.5:generateContent"),
     ("/models/g:countTokens", [], GEMINI + "/v1/models/g:countTokens"),
     ("/v1beta/openai/chat/completions", [], GEMINI + "/v1beta/openai/chat/completions"),
@@ -65,7 +73,9 @@ URLS = [
 
 def test_a_request_goes_where_its_path_belongs() -> None:
     routes = Routes([Upstream("ollama", "http://localhost:11434")])
-    assert [routes.route(target, headers).url for target, headers, _ in URLS] == [url for *_, url in URLS]
+    assert [routes.route(target, headers).url for target, headers, _ in URLS] == [
+        url for *_, url in URLS
+    ]
 
 
 def test_a_version_is_there_once() -> None:
@@ -87,7 +97,11 @@ def test_a_version_is_there_once() -> None:
 def test_the_path_names_the_session_before_the_header_does() -> None:
     header = [(b"x-recorder-session", b"from header")]
     by_path = Routes().route("/s/my%20run%2F1/v1/responses?a=1", header)
-    assert (by_path.session, by_path.session_source, by_path.target) == ("my run/1", "path", "/v1/responses?a=1")
+    assert (by_path.session, by_path.session_source, by_path.target) == (
+        "my run/1",
+        "path",
+        "/v1/responses?a=1",
+    )
     by_header = Routes().route("/v1/responses", header)
     assert (by_header.session, by_header.session_source) == ("from header", "header")
     assert Routes().route("/v1/responses", []).session is None
@@ -96,10 +110,15 @@ def test_the_path_names_the_session_before_the_header_does() -> None:
 def test_a_header_of_the_user_s_own_names_the_session_after_ours() -> None:
     routes = Routes(session_places=SessionPlaces((b"x-run", b"x-job"), ("metadata.run",)))
     named = routes.route("/v1/responses", [(b"x-job", b" job 7 ")])
-    assert (named.session, named.session_source, named.session_fields) == ("job 7", "header", ("metadata.run",))
+    assert (named.session, named.session_source, named.session_fields) == (
+        "job 7",
+        "header",
+        ("metadata.run",),
+    )
     both = [(b"x-recorder-session", b"ours"), (b"x-run", b"theirs")]
     assert routes.route("/v1/responses", both).session == "ours"
-    for other in (b"", b"latest", b"x" * 201):  # what another program means is not a fault of the request
+    # what another program means is not a fault of the request
+    for other in (b"", b"latest", b"x" * 201):
         assert routes.route("/v1/responses", [(b"x-run", other)]).session is None
 
 
@@ -136,7 +155,9 @@ def test_a_session_has_a_name_of_sensible_length_and_is_not_called_latest() -> N
 
 def test_a_target_that_no_api_has_is_refused() -> None:
     outside = ("", "*", "v1/x", "//evil.test/v1", "http://evil.test/")
-    for said in refusals(Routes(), *outside, "/v1/../x", "/v1/%2e%2E/x", "/v1/./x", "/..", "/a b", "/ä"):
+    for said in refusals(
+        Routes(), *outside, "/v1/../x", "/v1/%2e%2E/x", "/v1/./x", "/..", "/a b", "/ä"
+    ):
         assert said.startswith("UsageError: ")
 
 
@@ -149,18 +170,24 @@ def test_a_path_that_belongs_to_nobody_goes_nowhere() -> None:
         assert re.match("NotFoundError: .*/openai, /anthropic, /gemini, /chatgpt, /local", said)
 
 
-def test_a_target_that_a_server_of_mcp_told_its_client_goes_to_the_one_upstream_of_the_user() -> None:
+def test_a_target_that_a_server_of_mcp_told_its_client_goes_to_the_one_upstream_of_the_user() -> (
+    None
+):
     """It went to Anthropic, whose path it is without its query."""
     told = "/base/messages/?session_id=1f"
     shop = Upstream("shop", "http://127.0.0.1:9000/base")
     assert Routes([shop]).route(told, []).url == f"http://127.0.0.1:9000{told}"
     for said in refusals(Routes([shop, Upstream("bakery", "http://127.0.0.1:9001")]), told):
-        assert said.startswith("NotFoundError: The path is one that a server of MCP told its client")
+        assert said.startswith(
+            "NotFoundError: The path is one that a server of MCP told its client"
+        )
 
 
 def test_a_version_that_a_client_adds_to_a_base_url_with_it_is_said() -> None:
     routes = Routes([Upstream("mine", "http://h/v1")])
-    for said in refusals(routes, "/v1/v1/responses", "/openai/v1/v1/x?key=k", "/mine/v1//v1", "/v1beta/v1beta/x"):
+    for said in refusals(
+        routes, "/v1/v1/responses", "/openai/v1/v1/x?key=k", "/mine/v1//v1", "/v1beta/v1beta/x"
+    ):
         assert re.match("NotFoundError: .*twice: the base URL of the client ends in it", said)
         assert "key=k" not in said
 
@@ -192,14 +219,22 @@ def test_no_path_reaches_an_address_that_is_not_in_the_table(text: str, prefix: 
 def test_the_target_of_the_url_is_what_follows_its_address() -> None:
     for base in ("https://h:443", "http://h:80/a//b", "https://H/v1", "http://[::1]:1"):
         route = Routes([parse_upstream(f"x={base}")]).route("/x/v2/a%2f?b=//c", [])
-        assert route.url == urlsplit(route.url).scheme + "://" + urlsplit(route.url).netloc + route.url_target
+        assert (
+            route.url
+            == urlsplit(route.url).scheme + "://" + urlsplit(route.url).netloc + route.url_target
+        )
         assert route.url_target.endswith("/v2/a%2f?b=//c")
 
 
 def test_an_upstream_of_the_user_stands_in_place_of_a_default() -> None:
     routes = Routes([parse_upstream("openai=http://127.0.0.1:8080/base/v1/")])
     assert routes.route("/v1/responses", []).url == "http://127.0.0.1:8080/base/v1/responses"
-    assert [upstream.name for upstream in routes.upstreams] == ["openai", "anthropic", "gemini", "chatgpt"]
+    assert [upstream.name for upstream in routes.upstreams] == [
+        "openai",
+        "anthropic",
+        "gemini",
+        "chatgpt",
+    ]
 
 
 def test_a_socket_stands_in_place_of_a_host() -> None:
@@ -212,12 +247,39 @@ def test_a_socket_stands_in_place_of_a_host() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        *("mine", "azure", "=https://h", "Open=https://h", "s=https://h", "_recorder=https://h", "v1=https://h"),
-        *("models=https://h", "a=h", "a=ftp://h", "a=https://", "a=https://u:p@h", "a=https://h?x=1", "a=https://h#x"),
-        *("a=http+unix://", "a=http+unix:///run/x", "a=http+unix://run%2Fx/v1", "a=http+unix://u@%2Frun%2Fx"),
+        *(
+            "mine",
+            "azure",
+            "=https://h",
+            "Open=https://h",
+            "s=https://h",
+            "_recorder=https://h",
+            "v1=https://h",
+        ),
+        *(
+            "models=https://h",
+            "a=h",
+            "a=ftp://h",
+            "a=https://",
+            "a=https://u:p@h",
+            "a=https://h?x=1",
+            "a=https://h#x",
+        ),
+        *(
+            "a=http+unix://",
+            "a=http+unix:///run/x",
+            "a=http+unix://run%2Fx/v1",
+            "a=http+unix://u@%2Frun%2Fx",
+        ),
         "a=http+unix:",
         *(f"a=http+unix://%2F{'x' * 107}", "a=https+unix://%2Frun%2Fx", "a=http+unix://%2Fa%00"),
-        *("a=https://h:99999", "a=https://h:0", "a=https://h/ä", "a=https://h/a b", "a=https://h/../x"),
+        *(
+            "a=https://h:99999",
+            "a=https://h:0",
+            "a=https://h/ä",
+            "a=https://h/a b",
+            "a=https://h/../x",
+        ),
     ],
 )
 def test_an_upstream_that_cannot_be_is_refused_in_a_sentence(text: str) -> None:
@@ -234,9 +296,19 @@ AT_COMPANIES = [
     ("deepseek", "OPENAI_BASE_URL", CHAT, "https://api.deepseek.com/v1/chat/completions"),
     ("deepseek", "ANTHROPIC_BASE_URL", MESSAGES, "https://api.deepseek.com/anthropic/v1/messages"),
     ("groq", "OPENAI_BASE_URL", CHAT, "https://api.groq.com/openai/v1/chat/completions"),
-    ("groq", "GROQ_BASE_URL", f"/openai/v1{CHAT}", "https://api.groq.com/openai/v1/chat/completions"),
+    (
+        "groq",
+        "GROQ_BASE_URL",
+        f"/openai/v1{CHAT}",
+        "https://api.groq.com/openai/v1/chat/completions",
+    ),
     ("together", "TOGETHER_BASE_URL", CHAT, "https://api.together.ai/v1/chat/completions"),
-    ("fireworks", "OPENAI_BASE_URL", CHAT, "https://api.fireworks.ai/inference/v1/chat/completions"),
+    (
+        "fireworks",
+        "OPENAI_BASE_URL",
+        CHAT,
+        "https://api.fireworks.ai/inference/v1/chat/completions",
+    ),
     ("fireworks", "ANTHROPIC_BASE_URL", MESSAGES, "https://api.fireworks.ai/inference/v1/messages"),
     ("cerebras", "CEREBRAS_BASE_URL", f"/v1{CHAT}", "https://api.cerebras.ai/v1/chat/completions"),
     ("ollama", "OPENAI_BASE_URL", CHAT, "http://localhost:11434/v1/chat/completions"),
@@ -250,15 +322,22 @@ AT_COMPANIES = [
 
 
 @pytest.mark.parametrize(("name", "variable", "path", "url"), AT_COMPANIES)
-def test_a_client_of_a_company_reaches_it_by_its_variable(name: str, variable: str, path: str, url: str) -> None:
+def test_a_client_of_a_company_reaches_it_by_its_variable(
+    name: str, variable: str, path: str, url: str
+) -> None:
     address = BY_NAME[name].environment[variable].format(url="")
     assert Routes([parse_upstream(name)]).route(address + path, []).url == url
 
 
 def test_a_company_speaks_formats_that_are_known() -> None:
-    assert {format for company in PROVIDERS for format in company.formats} <= {dialect.name for dialect in DIALECTS}
+    assert {format for company in PROVIDERS for format in company.formats} <= {
+        dialect.name for dialect in DIALECTS
+    }
 
 
 def test_only_what_is_asked_for_is_added_to_the_usual_upstreams() -> None:
     assert [name for name, _ in Routes().upstreams] == ["openai", "anthropic", "gemini", "chatgpt"]
-    assert Routes([parse_upstream("github-copilot")]).upstreams[-1].base == "https://api.githubcopilot.com/"
+    assert (
+        Routes([parse_upstream("github-copilot")]).upstreams[-1].base
+        == "https://api.githubcopilot.com/"
+    )

@@ -29,7 +29,9 @@ Entry = dict[str, Any]
 
 @cache
 def both(file: str) -> tuple[Recording, Recording]:
-    """A stream of the corpus with its request, where that is known, and the same as it may be published."""
+    """A stream of the corpus with its request, where that is known, and the same as it may be
+    published.
+    """
     [entry] = [each for each in corpus_index() if each["file"] == file]
     stem = CORPUS / file
     request = stem.with_suffix(".request.json")
@@ -74,9 +76,14 @@ def counted(recording: Recording) -> list[Any]:
     [exchange] = rows["exchanges"]
     usage = [[getattr(row, name) for name in Usage.__struct_fields__] for row in rows["usage"]]
     times = [msgspec.structs.astuple(row)[2:] for row in rows["timing"]]
-    items = [[row.kind, row.type, row.name, len(row.text or ""), len(row.arguments or "")] for row in rows["items"]]
+    items = [
+        [row.kind, row.type, row.name, len(row.text or ""), len(row.arguments or "")]
+        for row in rows["items"]
+    ]
     anomalies = [[row.kind, row.pos, row.count] for row in rows["anomalies"]]
-    findings = [[each.rule, each.count, [hit.pos for hit in each.places]] for each in lint(recording)]
+    findings = [
+        [each.rule, each.count, [hit.pos for hit in each.places]] for each in lint(recording)
+    ]
     status = [exchange.status, exchange.finish_reason, exchange.error_type, exchange.stream]
     return [status, usage, times, items, anomalies, findings]
 
@@ -101,7 +108,11 @@ def test_lint_usage_times_and_items_are_as_before(entry: Entry) -> None:
 
 
 @each_stream(
-    [entry for entry in corpus_index() if entry["provider"] in ("openai-chat", "openai-responses", "anthropic")]
+    [
+        entry
+        for entry in corpus_index()
+        if entry["provider"] in ("openai-chat", "openai-responses", "anthropic")
+    ]
 )
 def test_sdks_read_the_shape_of_a_stream_as_they_read_it(entry: Entry) -> None:
     recorded, shape = both(entry["file"])

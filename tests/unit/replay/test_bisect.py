@@ -1,4 +1,6 @@
-"""`recorder.replay.bisect`: which turn is named, after how many runs, and what is said where none can be."""
+"""`recorder.replay.bisect`: which turn is named, after how many runs, and what is said where none
+can be.
+"""
 
 from __future__ import annotations
 
@@ -18,14 +20,20 @@ def prefix(until: int) -> range:
     return range(1, until + 1)
 
 
-def ended(search: Search, turns: int, wrong: Collection[int], recorded: Recorded = prefix) -> list[int]:
-    """Search where one of the `wrong` answers makes the check fail; return what each run was to answer."""
+def ended(
+    search: Search, turns: int, wrong: Collection[int], recorded: Recorded = prefix
+) -> list[int]:
+    """Search where one of the `wrong` answers makes the check fail; return what each run was to
+    answer.
+    """
     runs: list[int] = []
     while search.verdict is None:
         assert len(runs) < turns + 2, "it does not end"
         runs.append(search.until)
         given = recorded(search.until)
-        search.take(CheckedRun(search.until, given, turns - len(given), not set(wrong) & set(given)))
+        search.take(
+            CheckedRun(search.until, given, turns - len(given), not set(wrong) & set(given))
+        )
     return runs
 
 
@@ -50,7 +58,9 @@ def test_a_verdict_counts_for_the_turns_that_were_answered_from_the_recording() 
     assert search.step == 7
     with_hole = Search(9)
     ended(with_hole, 9, [5], lambda until: [turn for turn in prefix(until) if turn != 5])
-    assert (with_hole.verdict, with_hole.step) == ("undecided", None), "what was not replayed is not named"
+    assert (with_hole.verdict, with_hole.step) == ("undecided", None), (
+        "what was not replayed is not named"
+    )
 
 
 @pytest.mark.parametrize("turns", [1, 2, 7, 40])

@@ -1,4 +1,6 @@
-"""`recorder.replay.edit`: recorded answers with another text, a call or an error, as linters and SDKs read them."""
+"""`recorder.replay.edit`: recorded answers with another text, a call or an error, as linters and
+SDKs read them.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,15 @@ from tests.support.aws_messages import aws_event
 from tests.support.bedrock import KIND, aws_client, bedrock, converse_events
 from tests.support.facts import captured
 from tests.support.ollama_sdk import CHAT, ollama_answering, ollama_reading
-from tests.support.sdks import BASE, INTERACTION, WAYS, answering, gemini_client, interaction_got, interaction_of
+from tests.support.sdks import (
+    BASE,
+    INTERACTION,
+    WAYS,
+    answering,
+    gemini_client,
+    interaction_got,
+    interaction_of,
+)
 from tests.unit.wire.dialects.test_bedrock_converse import EVENTS
 
 TEXT = 'Paris is in „France“,\nand "Rome" is not. ✓'
@@ -36,8 +46,17 @@ LINES = "application/x-ndjson"
 def lines(*texts: str, api: str = "ollama") -> Recording:
     """A stream of Ollama's `/api/chat`."""
     made = {"model": "qwen3", "created_at": "2026-11-28T08:52:19.385406455Z"}
-    parts: list[Json] = [{**made, "message": {"role": "assistant", "content": text}, "done": False} for text in texts]
-    parts.append({**made, "message": {"role": "assistant", "content": ""}, "done": True, "done_reason": "stop"})
+    parts: list[Json] = [
+        {**made, "message": {"role": "assistant", "content": text}, "done": False} for text in texts
+    ]
+    parts.append(
+        {
+            **made,
+            "message": {"role": "assistant", "content": ""},
+            "done": True,
+            "done_reason": "stop",
+        }
+    )
     parts[-1] |= {"prompt_eval_count": 26, "eval_count": len(texts)}
     body = b"".join(b"%b\n" % json.dumps(part).encode() for part in parts)
     cuts = [at + 1 for at, byte in enumerate(body) if byte == ord("\n")]
@@ -48,7 +67,9 @@ def of_converse() -> Recording:
     """A stream of Converse, a message of AWS for each of its events."""
     frames = [aws_event(type, payload) for type, payload in EVENTS]
     cuts = [*accumulate(map(len, frames))]
-    return recording_of(*captured(b"".join(frames), "bedrock-converse", content_type=KIND, cuts=cuts))
+    return recording_of(
+        *captured(b"".join(frames), "bedrock-converse", content_type=KIND, cuts=cuts)
+    )
 
 
 DEMO["bedrock-converse"] = of_converse()
@@ -80,7 +101,13 @@ DOCUMENTS: dict[str, Any] = {
         "object": "chat.completion",
         "created": 1,
         "model": "m",
-        "choices": [{"index": 0, "message": {"role": "assistant", "content": "Hi"}, "finish_reason": "length"}],
+        "choices": [
+            {
+                "index": 0,
+                "message": {"role": "assistant", "content": "Hi"},
+                "finish_reason": "length",
+            }
+        ],
         "usage": {
             "prompt_tokens": 1,
             "completion_tokens": 2,
@@ -129,7 +156,11 @@ DOCUMENTS: dict[str, Any] = {
     },
     "gemini": {
         "candidates": [
-            {"content": {"role": "model", "parts": [{"text": "Hi"}]}, "finishReason": "MAX_TOKENS", "index": 0}
+            {
+                "content": {"role": "model", "parts": [{"text": "Hi"}]},
+                "finishReason": "MAX_TOKENS",
+                "index": 0,
+            }
         ],
         "usageMetadata": {"promptTokenCount": 1, "candidatesTokenCount": 2, "totalTokenCount": 3},
         "modelVersion": "m",
@@ -143,7 +174,9 @@ def recorded_again(played: Recording) -> Recording:
     assert played.response is not None
     kind = header(played.response.headers, "content-type")
     api, request = played.exchange.api, played.request_body
-    exchange, events = captured(played.body, api, request=request, content_type=kind, status=played.response.status)
+    exchange, events = captured(
+        played.body, api, request=request, content_type=kind, status=played.response.status
+    )
     return recording_of(exchange, events)
 
 
@@ -162,11 +195,17 @@ def read_whole(api: str, body: bytes) -> tuple[str, list[tuple[str, Any]]]:
         with bedrock(document=body) as url, aws_client(url) as client:
             asked = [{"role": "user", "content": [{"text": "x"}]}]
             blocks = client.converse(modelId="m", messages=asked)["output"]["message"]["content"]
-        calls = [(each["toolUse"]["name"], each["toolUse"]["input"]) for each in blocks if "toolUse" in each]
+        calls = [
+            (each["toolUse"]["name"], each["toolUse"]["input"])
+            for each in blocks
+            if "toolUse" in each
+        ]
         return "".join(each.get("text", "") for each in blocks), calls
     http = answering(body, kind="application/json")
     if api == "gemini":
-        said = gemini_client(BASE, "v1beta", httpx_client=http).models.generate_content(model="m", contents="x")
+        said = gemini_client(BASE, "v1beta", httpx_client=http).models.generate_content(
+            model="m", contents="x"
+        )
         return said.text or "", [(call.name or "", call.args) for call in said.function_calls or ()]
     if api == "gemini-interactions":
         client = gemini_client(BASE, "v1beta", httpx_client=http)
@@ -189,21 +228,31 @@ def read_stream(api: str, body: bytes) -> tuple[str, list[tuple[str, Any]]]:
         client = gemini_client(BASE, "v1beta", httpx_client=http)
         chunks = list(client.models.generate_content_stream(model="m", contents="x"))
         calls = [call for chunk in chunks for call in chunk.function_calls or ()]
-        return "".join(chunk.text or "" for chunk in chunks), [(call.name or "", call.args) for call in calls]
+        return "".join(chunk.text or "" for chunk in chunks), [
+            (call.name or "", call.args) for call in calls
+        ]
     if api == "gemini-interactions":
         client = gemini_client(BASE, "v1beta", httpx_client=http)
         events = interaction_of(client.interactions.create(**INTERACTION, input="x", stream=True))
         return events.text, events.calls
     way = WAYS[api]
-    with way.resource(way.client(BASE, http_client=http)).stream(**way.asked("x"), **way.options) as stream:
+    with way.resource(way.client(BASE, http_client=http)).stream(
+        **way.asked("x"), **way.options
+    ) as stream:
         got = way.of(getattr(stream, way.final)())
     return got.text, got.calls
 
 
 def of_converse_events(events: list[Any]) -> tuple[str, list[tuple[str, Any]]]:
-    deltas = [event["contentBlockDelta"]["delta"] for event in events if "contentBlockDelta" in event]
+    deltas = [
+        event["contentBlockDelta"]["delta"] for event in events if "contentBlockDelta" in event
+    ]
     arguments = "".join(delta["toolUse"]["input"] for delta in deltas if "toolUse" in delta)
-    starts = [event["contentBlockStart"]["start"]["toolUse"] for event in events if "contentBlockStart" in event]
+    starts = [
+        event["contentBlockStart"]["start"]["toolUse"]
+        for event in events
+        if "contentBlockStart" in event
+    ]
     calls = [(start["name"], json.loads(arguments)) for start in starts]
     return "".join(delta.get("text", "") for delta in deltas), calls
 
@@ -275,7 +324,11 @@ def test_a_format_that_aws_does_not_speak_cannot_be_edited_in_its_framing() -> N
 
 def test_what_is_not_an_answer_cannot_be_edited() -> None:
     refused = edited(DEMO["anthropic"], parse_edit("1.status=529"))
-    for recorded in (refused, msgspec.structs.replace(DEMO["anthropic"], pieces=()), document("openai-chat")):
+    for recorded in (
+        refused,
+        msgspec.structs.replace(DEMO["anthropic"], pieces=()),
+        document("openai-chat"),
+    ):
         if recorded.exchange.api == "openai-chat":
             recorded = msgspec.structs.replace(recorded, pieces=())
         with pytest.raises(UsageError, match="has no answer that can be edited"):

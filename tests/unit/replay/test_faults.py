@@ -28,14 +28,21 @@ from tests.unit.replay.test_pace import TestClock
 from tests.unit.replay.test_transport import BODY, FRAMES
 
 WORDS = "Zwölf Boxkämpfer 🥊 jagen Viktor quer über den großen Sylter Deich"
-UNICODE = b"".join(b"data: %b\n\n" % json.dumps({"delta": word}, ensure_ascii=False).encode() for word in WORDS.split())
+UNICODE = b"".join(
+    b"data: %b\n\n" % json.dumps({"delta": word}, ensure_ascii=False).encode()
+    for word in WORDS.split()
+)
 
 
 class Upstream:
     """Answers every request with the same chunks, one every 10 ms; may break off at the end."""
 
     def __init__(
-        self, clock: TestClock, *chunks: bytes, kind: str = "text/event-stream", breaks_off: bool = False
+        self,
+        clock: TestClock,
+        *chunks: bytes,
+        kind: str = "text/event-stream",
+        breaks_off: bool = False,
     ) -> None:
         self._clock, self._chunks, self._kind, self._breaks_off = clock, chunks, kind, breaks_off
         self.asked: list[Request] = []
@@ -76,7 +83,9 @@ def request(**more: Any) -> Request:
     return request_for("POST", "https://api.openai.com/v1/responses", content=b"{}", **more)
 
 
-async def through(transport: FaultTransport, clock: TestClock, asked: Request | None = None) -> Seen:
+async def through(
+    transport: FaultTransport, clock: TestClock, asked: Request | None = None
+) -> Seen:
     seen, started_ns = Seen(), clock.time_ns
     response = await transport.handle_async_request(asked or request())
     seen.status, seen.headers = response.status_code, httpx.Headers(response.headers.raw)
@@ -92,11 +101,17 @@ async def through(transport: FaultTransport, clock: TestClock, asked: Request | 
 
 
 async def spoilt(
-    *faults: str, chunks: tuple[bytes, ...] = (BODY,), seed: int = 0, asked: Request | None = None, **how: Any
+    *faults: str,
+    chunks: tuple[bytes, ...] = (BODY,),
+    seed: int = 0,
+    asked: Request | None = None,
+    **how: Any,
 ) -> Seen:
     clock = TestClock()
     upstream = Upstream(clock, *chunks, **how)
-    transport = FaultTransport(upstream, [parse_fault(fault) for fault in faults], seed=seed, clock=clock)
+    transport = FaultTransport(
+        upstream, [parse_fault(fault) for fault in faults], seed=seed, clock=clock
+    )
     seen = await through(transport, clock, asked)
     assert upstream.closed == len(upstream.asked)
     return seen
@@ -110,7 +125,9 @@ def cut(places: list[int]) -> tuple[bytes, ...]:
 
 
 @given(cuts, st.integers(0, len(FRAMES)))
-async def test_a_cut_comes_after_its_event_whatever_the_chunks(places: list[int], event: int) -> None:
+async def test_a_cut_comes_after_its_event_whatever_the_chunks(
+    places: list[int], event: int
+) -> None:
     seen = await spoilt(f"cut@{event}", chunks=cut(places))
     assert (seen.body, seen.outcome) == (b"".join(FRAMES[:event]), "truncated")
 
@@ -123,13 +140,19 @@ async def test_a_line_and_a_binary_message_are_events(kind: str) -> None:
 
 
 ARRAY = request_for(
-    "POST", "https://generativelanguage.googleapis.com/v1beta/models/m:streamGenerateContent", content=b"{}"
+    "POST",
+    "https://generativelanguage.googleapis.com/v1beta/models/m:streamGenerateContent",
+    content=b"{}",
 )
 
 
-@pytest.mark.parametrize(("fault", "texts"), [("cut@1", b'[{"a":1}'), ("error@2:503", None), ("error@0:503", None)])
+@pytest.mark.parametrize(
+    ("fault", "texts"), [("cut@1", b'[{"a":1}'), ("error@2:503", None), ("error@0:503", None)]
+)
 async def test_an_array_is_struck_between_its_elements(fault: str, texts: bytes | None) -> None:
-    seen = await spoilt(fault, asked=ARRAY, chunks=(b'[{"a"', b':1}\n,{"b":2}\n]'), kind="application/json")
+    seen = await spoilt(
+        fault, asked=ARRAY, chunks=(b'[{"a"', b':1}\n,{"b":2}\n]'), kind="application/json"
+    )
     if texts is not None:
         assert (seen.body, seen.outcome) == (texts, "truncated")
         return
@@ -139,25 +162,42 @@ async def test_an_array_is_struck_between_its_elements(fault: str, texts: bytes 
 
 
 @given(
-    st.lists(st.sampled_from(["drop@1", "drop@3", "drop:50%", "repeat@1", "repeat:50%", "reorder@1", "reorder:50%"])),
+    st.lists(
+        st.sampled_from(
+            ["drop@1", "drop@3", "drop:50%", "repeat@1", "repeat:50%", "reorder@1", "reorder:50%"]
+        )
+    ),
     st.sampled_from([b"[1,\r\n2\n,[3] ]\n", b"[{}]", b"[]", b" [ ]\n"]),
     st.integers(0, 99),
 )
-async def test_an_array_whose_elements_are_moved_is_an_array(faults: list[str], body: bytes, seed: int) -> None:
-    seen = await spoilt(*faults, asked=ARRAY, chunks=(body[:5], body[5:]), kind="application/json", seed=seed)
+async def test_an_array_whose_elements_are_moved_is_an_array(
+    faults: list[str], body: bytes, seed: int
+) -> None:
+    seen = await spoilt(
+        *faults, asked=ARRAY, chunks=(body[:5], body[5:]), kind="application/json", seed=seed
+    )
     assert {*map(str, json.loads(seen.body))} <= {*map(str, json.loads(body))}
 
 
 async def test_elements_are_lost_repeated_and_late() -> None:
-    for fault, elements in (("drop@1", [2, 3]), ("repeat@1", [1, 1, 2, 3]), ("reorder@1", [2, 1, 3])):
+    for fault, elements in (
+        ("drop@1", [2, 3]),
+        ("repeat@1", [1, 1, 2, 3]),
+        ("reorder@1", [2, 1, 3]),
+    ):
         seen = await spoilt(fault, asked=ARRAY, chunks=(b"[1,2,3]",), kind="application/json")
         assert json.loads(seen.body) == elements
 
 
 @pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("kind", ["application/x-ndjson", "application/vnd.amazon.eventstream", "application/json"])
+@pytest.mark.parametrize(
+    "kind", ["application/x-ndjson", "application/vnd.amazon.eventstream", "application/json"]
+)
 async def test_the_json_of_an_event_ends_too_early_in_any_framing(kind: str, seed: int) -> None:
-    texts = {"application/x-ndjson": b'{"a": 1}\n{"a": 1}\n', "application/json": b'[{"a": 1}\n,{"a": 1}\n]'}
+    texts = {
+        "application/x-ndjson": b'{"a": 1}\n{"a": 1}\n',
+        "application/json": b'[{"a": 1}\n,{"a": 1}\n]',
+    }
     body = texts.get(kind, 2 * aws_event("chunk", {"a": 1}))
     framing = framing_of(kind) or JSON_ARRAY
     seen = await spoilt("corrupt@1", asked=ARRAY, chunks=(body,), kind=kind, seed=seed)
@@ -169,7 +209,9 @@ async def test_the_json_of_an_event_ends_too_early_in_any_framing(kind: str, see
 
 
 @given(cuts, st.integers(0, len(FRAMES)))
-async def test_a_clean_end_comes_after_its_event_whatever_the_chunks(places: list[int], event: int) -> None:
+async def test_a_clean_end_comes_after_its_event_whatever_the_chunks(
+    places: list[int], event: int
+) -> None:
     seen = await spoilt(f"end@{event}", chunks=cut(places))
     assert (seen.body, seen.outcome) == (b"".join(FRAMES[:event]), None)
 
@@ -180,10 +222,15 @@ async def test_a_clean_end_comes_after_its_event_whatever_the_chunks(places: lis
         ("https://api.openai.com/v1/responses", ["error", "response.failed"]),
         ("https://api.openai.com/v1/chat/completions", [None]),
         ("https://api.anthropic.com/v1/messages", ["error"]),
-        ("https://generativelanguage.googleapis.com/v1beta/models/m:streamGenerateContent?alt=sse", [None]),
+        (
+            "https://generativelanguage.googleapis.com/v1beta/models/m:streamGenerateContent?alt=sse",
+            [None],
+        ),
     ],
 )
-async def test_an_error_in_a_stream_is_one_to_the_decoder_of_its_format(url: str, events: list[str | None]) -> None:
+async def test_an_error_in_a_stream_is_one_to_the_decoder_of_its_format(
+    url: str, events: list[str | None]
+) -> None:
     seen = await spoilt("error@2:429", asked=request_for("POST", url, content=b"{}"))
     assert seen.body.startswith(b"".join(FRAMES[:2]))
     assert seen.outcome is None
@@ -227,13 +274,23 @@ async def test_a_stall_without_an_end_lasts_until_the_client_gives_up() -> None:
 async def test_lost_repeated_and_late_events() -> None:
     assert (await spoilt("drop@2")).body == b"".join(FRAMES[:1] + FRAMES[2:])
     assert (await spoilt("repeat@2")).body == b"".join(FRAMES[:2] + FRAMES[1:])
-    assert (await spoilt("reorder@2")).body == b"".join([FRAMES[0], FRAMES[2], FRAMES[1], *FRAMES[3:]])
+    assert (await spoilt("reorder@2")).body == b"".join(
+        [FRAMES[0], FRAMES[2], FRAMES[1], *FRAMES[3:]]
+    )
     assert (await spoilt("reorder@20")).body == BODY
 
 
-@given(st.sampled_from(['{"a":1}', "{}", "[]", '{"a": "}"}', "[[]]"]), st.text(" \t", max_size=9), st.integers())
-async def test_whatever_the_payload_it_is_no_json_afterwards(payload: str, spaces: str, seed: int) -> None:
-    seen = await spoilt("corrupt@1", chunks=(f"data:{payload}{spaces}\r\n\r\n".encode(),), seed=seed)
+@given(
+    st.sampled_from(['{"a":1}', "{}", "[]", '{"a": "}"}', "[[]]"]),
+    st.text(" \t", max_size=9),
+    st.integers(),
+)
+async def test_whatever_the_payload_it_is_no_json_afterwards(
+    payload: str, spaces: str, seed: int
+) -> None:
+    seen = await spoilt(
+        "corrupt@1", chunks=(f"data:{payload}{spaces}\r\n\r\n".encode(),), seed=seed
+    )
     assert seen.body.endswith(b"\r\n\r\n")
     with pytest.raises(ValueError):
         json.loads(seen.body.partition(b":")[2])
@@ -250,7 +307,9 @@ async def test_a_damaged_event_is_framed_as_before_and_is_no_json(event: int, se
 
 
 async def test_what_is_no_json_object_is_not_damaged() -> None:
-    assert (await spoilt("corrupt:100%", chunks=(b"data: [DONE]\n\n", b"data: {\n\n"))).body.startswith(b"data: [D")
+    assert (
+        await spoilt("corrupt:100%", chunks=(b"data: [DONE]\n\n", b"data: {\n\n"))
+    ).body.startswith(b"data: [D")
 
 
 @pytest.mark.parametrize("fault", ["drop", "repeat", "reorder", "corrupt"])
@@ -279,7 +338,9 @@ async def test_a_cut_in_characters_is_in_every_character_of_several_bytes() -> N
 
 async def test_a_drip_that_wakes_late_does_not_fall_behind() -> None:
     clock = TestClock(late_ns=7 * MS)
-    transport = FaultTransport(Upstream(clock, bytes(3_000)), [parse_fault("drip:1000")], clock=clock)
+    transport = FaultTransport(
+        Upstream(clock, bytes(3_000)), [parse_fault("drip:1000")], clock=clock
+    )
     assert (await through(transport, clock)).times_ms[-1] == 10 + 7 + 2_950 + 7
 
 
@@ -289,7 +350,9 @@ async def test_a_drip_takes_its_time_and_no_more() -> None:
     assert {len(chunk) for chunk in seen.chunks} == {50}
 
 
-@pytest.mark.parametrize(("status", "kind"), [(429, "requests"), (500, "server_error"), (529, "server_error")])
+@pytest.mark.parametrize(
+    ("status", "kind"), [(429, "requests"), (500, "server_error"), (529, "server_error")]
+)
 async def test_a_status_is_an_error_in_the_provider_s_shape(status: int, kind: str) -> None:
     seen = await spoilt(f"status:{status}:retry-after=1")
     assert (seen.status, seen.headers["retry-after"]) == (status, "1")
@@ -298,7 +361,9 @@ async def test_a_status_is_an_error_in_the_provider_s_shape(status: int, kind: s
 
 async def test_a_status_may_pass_after_some_times() -> None:
     clock = TestClock()
-    transport = FaultTransport(Upstream(clock, BODY), [parse_fault("status:529:times=2")], clock=clock)
+    transport = FaultTransport(
+        Upstream(clock, BODY), [parse_fault("status:529:times=2")], clock=clock
+    )
     assert [(await through(transport, clock)).status for _ in range(3)] == [529, 529, 200]
 
 
@@ -315,19 +380,31 @@ async def test_a_document_has_no_events_to_lose() -> None:
     assert (seen.chunks, seen.times_ms, seen.outcome) == ([b"{", b"}"], [10, 20], None)
 
 
-async def test_what_is_before_the_first_event_at_a_time_or_at_bytes_happens_to_a_document_too() -> None:
-    assert ((cut := await spoilt("cut@0:reset", **DOCUMENT)).body, cut.outcome) == (b"", "upstream_reset")
+async def test_what_is_before_the_first_event_at_a_time_or_at_bytes_happens_to_a_document_too() -> (
+    None
+):
+    assert ((cut := await spoilt("cut@0:reset", **DOCUMENT)).body, cut.outcome) == (
+        b"",
+        "upstream_reset",
+    )
     assert (await spoilt("stall@0:1s", **DOCUMENT)).times_ms == [1_010, 1_020]
     assert (await spoilt("delay:1s", **DOCUMENT)).times_ms == [1_010, 1_020]
     assert ((end := await spoilt("end@0", **DOCUMENT)).body, end.outcome) == (b"", None)
     assert ((cut := await spoilt("cut@15ms", **DOCUMENT)).body, cut.outcome) == (b"{", "truncated")
-    assert (await spoilt("slice:1", chunks=(b"[]",), kind="application/json")).chunks == [b"[", b"]"]
+    assert (await spoilt("slice:1", chunks=(b"[]",), kind="application/json")).chunks == [
+        b"[",
+        b"]",
+    ]
     assert (await spoilt("drip:1", **DOCUMENT)).times_ms == [10, 1_010]
 
 
-def faulty(*specs: str, chunks: tuple[bytes, ...] = (BODY,), **how: Any) -> tuple[FaultTransport, TestClock]:
+def faulty(
+    *specs: str, chunks: tuple[bytes, ...] = (BODY,), **how: Any
+) -> tuple[FaultTransport, TestClock]:
     clock = TestClock()
-    return FaultTransport(Upstream(clock, *chunks, **how), [parse_fault(each) for each in specs], clock=clock), clock
+    return FaultTransport(
+        Upstream(clock, *chunks, **how), [parse_fault(each) for each in specs], clock=clock
+    ), clock
 
 
 LAST = len(FRAMES)
@@ -358,7 +435,15 @@ async def test_a_fault_that_has_done_nothing_is_known(spec: str, unmet: str) -> 
 @pytest.mark.parametrize(
     "spec",
     [
-        *("cut@0", f"cut@{LAST}", "cut@5ms", "end@0", f"end@{LAST}", "stall@0:1s", f"stall@{LAST}:1s"),
+        *(
+            "cut@0",
+            f"cut@{LAST}",
+            "cut@5ms",
+            "end@0",
+            f"end@{LAST}",
+            "stall@0:1s",
+            f"stall@{LAST}:1s",
+        ),
         *("error@0:500", f"error@{LAST}:529", "delay:0s", "slice:1", "drop@1"),
         *("repeat@1", "reorder@1", "corrupt@1", "status:500", "drip:99999"),
     ],
@@ -397,7 +482,10 @@ async def test_the_upstream_is_asked_for_a_body_that_can_be_read() -> None:
     assert upstream.asked[0].headers.get("accept-encoding") == "identity"
 
 
-@given(st.sampled_from(["slice", "drop:50%", "corrupt:50%", "reorder:50%", "slice:utf8"]), st.integers(0, 2**32))
+@given(
+    st.sampled_from(["slice", "drop:50%", "corrupt:50%", "reorder:50%", "slice:utf8"]),
+    st.integers(0, 2**32),
+)
 async def test_the_same_seed_is_the_same_run(fault: str, seed: int) -> None:
     first, second = [await spoilt(fault, chunks=(UNICODE, BODY), seed=seed) for _ in range(2)]
     assert first.chunks == second.chunks
@@ -412,12 +500,43 @@ async def test_another_seed_or_request_is_another_run() -> None:
 
 
 NO_FAULTS = [
-    *("", "cut", "cut@", "cut@x", "cut@-1", "cut@1:gently", "cut@²", "cut@1:", "stall", "stall@1:2", "stall@1:2s:3s"),
+    *(
+        "",
+        "cut",
+        "cut@",
+        "cut@x",
+        "cut@-1",
+        "cut@1:gently",
+        "cut@²",
+        "cut@1:",
+        "stall",
+        "stall@1:2",
+        "stall@1:2s:3s",
+    ),
     *("error@1", "error:500", "error@1:200", "error@1:500:500"),
     *("end", "end@", "end@-1", "end@1:reset", "end@5s"),
-    *("delay", "delay@1:2s", "delay:2", "slice:0", "slice@1", "drop", "drop@0", "drop:5", "drop:101%", "drop@1:5%"),
+    *(
+        "delay",
+        "delay@1:2s",
+        "delay:2",
+        "slice:0",
+        "slice@1",
+        "drop",
+        "drop@0",
+        "drop:5",
+        "drop:101%",
+        "drop@1:5%",
+    ),
     *("status", "status:200", "status:600", "status:429:retry-after=soon", "status:429:times=0"),
-    *("status:429:x=1", "status:429:times=1:times=2", "drip:0", "drip", "explode", "CUT@1", "cut@9999999999"),
+    *(
+        "status:429:x=1",
+        "status:429:times=1:times=2",
+        "drip:0",
+        "drip",
+        "explode",
+        "CUT@1",
+        "cut@9999999999",
+    ),
 ]
 OUT_OF_RANGE = {
     "drip:0": "0 is not between 1 and",

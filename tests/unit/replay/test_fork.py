@@ -52,9 +52,15 @@ async def sent(asked: Request, model: str | None) -> Request:
 @pytest.mark.parametrize(
     ("target", "expected"),
     [
-        ("/v1beta/models/gemini-pro:streamGenerateContent?alt=sse", "/v1beta/models/new:streamGenerateContent?alt=sse"),
+        (
+            "/v1beta/models/gemini-pro:streamGenerateContent?alt=sse",
+            "/v1beta/models/new:streamGenerateContent?alt=sse",
+        ),
         ("/v1beta/models/gemini-pro%3AgenerateContent", "/v1beta/models/new%3AgenerateContent"),
-        ("/v1/publishers/anthropic/models/claude:rawPredict", "/v1/publishers/anthropic/models/new:rawPredict"),
+        (
+            "/v1/publishers/anthropic/models/claude:rawPredict",
+            "/v1/publishers/anthropic/models/new:rawPredict",
+        ),
         ("/v1beta/models/gemini-pro", "/v1beta/models/gemini-pro"),
         ("/v1/responses?of=/models/x:y", "/v1/responses?of=/models/x:y"),
     ],
@@ -70,7 +76,10 @@ def test_a_model_for_a_path_cannot_leave_it() -> None:
 @pytest.mark.parametrize(
     ("body", "expected"),
     [
-        (b'{"model": "a", "t": 1.0, "x": {"model": "a"}}', b'{"model":"new","t":1.0,"x":{"model": "a"}}'),
+        (
+            b'{"model": "a", "t": 1.0, "x": {"model": "a"}}',
+            b'{"model":"new","t":1.0,"x":{"model": "a"}}',
+        ),
         (b'{"model":"models/a"}', b'{"model":"models/new"}'),
         (b'{"input":"model"}', None),
         (b'{"model":1}', None),
@@ -78,7 +87,9 @@ def test_a_model_for_a_path_cannot_leave_it() -> None:
         (b"", None),
     ],
 )
-def test_a_model_in_a_body_is_replaced_and_nothing_else(body: bytes, expected: bytes | None) -> None:
+def test_a_model_in_a_body_is_replaced_and_nothing_else(
+    body: bytes, expected: bytes | None
+) -> None:
     assert in_body(body, "new") == expected
 
 
@@ -97,7 +108,10 @@ async def test_a_body_with_another_model_has_its_own_length_and_no_coding(
     assert isinstance(origin, Origin)
     for headers in (went.headers.raw, origin.headers):
         known = {name.lower(): value for name, value in headers}
-        assert (known[b"content-length"], b"content-encoding" in known) == (b"%d" % len(body), False)
+        assert (known[b"content-length"], b"content-encoding" in known) == (
+            b"%d" % len(body),
+            False,
+        )
 
 
 async def test_without_a_model_a_live_request_is_not_touched() -> None:

@@ -1,4 +1,6 @@
-"""`recorder.replay.pace`: frames are due at absolute times since the request, so that no error is passed on."""
+"""`recorder.replay.pace`: frames are due at absolute times since the request, so that no error is
+passed on.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,9 @@ async def frames(times_ns: list[int]) -> AsyncIterator[Event]:
         yield Event("s", "x", pos, "frame", t_ns, None, None, None, None, b"", None, None, b"")
 
 
-async def played(times_ns: list[int], speed: float | None, clock: TestClock, work_ns: int = 0) -> list[int]:
+async def played(
+    times_ns: list[int], speed: float | None, clock: TestClock, work_ns: int = 0
+) -> list[int]:
     """When each frame came, since the request; the consumer takes `work_ns` over each."""
     came: list[int] = []
     asked_ns = clock.time_ns
@@ -88,7 +92,9 @@ async def test_the_loop_s_clock_is_hardly_late() -> None:
 
 
 async def turns_beside(streams: int, late: list[int]) -> int:
-    """How often another task has its turn in a fifth of a second, beside streams with an event every 20 ms."""
+    """How often another task has its turn in a fifth of a second, beside streams with an event
+    every 20 ms.
+    """
     turns = 0
 
     async def play(number: int) -> None:
@@ -115,7 +121,9 @@ async def turns_beside(streams: int, late: list[int]) -> int:
 
 @pytest.mark.timed
 async def test_a_hundred_streams_leave_the_loop_to_others() -> None:
-    """If each slept the thread for its last bit, as one alone may, there would be a fiftieth of the turns."""
+    """If each slept the thread for its last bit, as one alone may, there would be a fiftieth of the
+    turns.
+    """
     late: list[int] = []
     assert await turns_beside(100, late) > await turns_beside(0, []) / 20
     assert min(late) >= 0

@@ -32,7 +32,9 @@ def line(**members: Any) -> bytes:
 
 
 def call(id: Any, name: str, token: Any = None) -> bytes:
-    return line(id=id, method="tools/call", params={"name": name, "_meta": {"progressToken": token}})
+    return line(
+        id=id, method="tools/call", params={"name": name, "_meta": {"progressToken": token}}
+    )
 
 
 def progress(token: Any) -> bytes:
@@ -51,9 +53,17 @@ def played(*spoken: tuple[str, bytes], api: str = "mcp", by: Any = "client") -> 
             sent.append(SentMessage(number * MS, raw))
         else:
             pieces.append(Piece(number * MS, raw))
-    exchange = msgspec.structs.replace(EXCHANGE, api=api, method=STDIO, target="/shop", provider="shop")
+    exchange = msgspec.structs.replace(
+        EXCHANGE, api=api, method=STDIO, target="/shop", provider="shop"
+    )
     request = RequestRecord(STDIO, "/shop", "shop", [], 0, "", 0, complete=True)
-    counts: dict[str, Any] = {"wire_bytes": 0, "body_bytes": 0, "events": 0, "frames": 0, "gap_chunks": 0}
+    counts: dict[str, Any] = {
+        "wire_bytes": 0,
+        "body_bytes": 0,
+        "events": 0,
+        "frames": 0,
+        "gap_chunks": 0,
+    }
     end = EndRecord(
         *("completed", "eof", None, 101),
         **{**counts, "gap_bytes": 0, "coding": None, "undecoded": None, "lossless": True},
@@ -74,27 +84,48 @@ def answered(run: ProgramRun, asked: bytes) -> Sequence[tuple[int, bytes]]:
 
 def test_each_request_gets_its_response_and_progress_with_the_ids_of_who_asks() -> None:
     run = played(
-        *((">", call(1, "a", "t")), (">", call(2, "b")), ("<", progress("t")), ("<", line(id=2, result={}))),
+        *(
+            (">", call(1, "a", "t")),
+            (">", call(2, "b")),
+            ("<", progress("t")),
+            ("<", line(id=2, result={})),
+        ),
         ("<", line(id=1, result={"id": 1})),
     )
     assert answered(run, call("y", "b")) == [(2, line(id="y", result={}))]
-    assert answered(run, call("x", "a", 7)) == [(2, progress(7)), (4, line(id="x", result={"id": 1}))]
+    assert answered(run, call("x", "a", 7)) == [
+        (2, progress(7)),
+        (4, line(id="x", result={"id": 1})),
+    ]
 
 
 def test_what_waited_for_an_answer_of_the_client_follows_it() -> None:
     run = played(
-        *(("<", LOG), (">", call(1, "a")), ("<", SAMPLING), (">", line(id=1, result={"text": "old"})), ("<", LOG)),
+        *(
+            ("<", LOG),
+            (">", call(1, "a")),
+            ("<", SAMPLING),
+            (">", line(id=1, result={"text": "old"})),
+            ("<", LOG),
+        ),
         ("<", line(id=1, result={})),
     )
     assert [piece.raw for piece in run.opening] == [LOG]
     assert answered(run, call(5, "a")) == [(1, SAMPLING)]
-    assert answered(run, line(id=1, result={"text": "new"})) == [(1, LOG), (2, line(id=5, result={}))]
+    assert answered(run, line(id=1, result={"text": "new"})) == [
+        (1, LOG),
+        (2, line(id=5, result={})),
+    ]
 
 
 @pytest.mark.parametrize(
     ("name", "api", "renamed"),
     [
-        ("acp", "acp", {b'"id":0,"method"': b'"id":"a",  "method"', b'"id":2,"method"': b'"id":"b","method"'}),
+        (
+            "acp",
+            "acp",
+            {b'"id":0,"method"': b'"id":"a",  "method"', b'"id":2,"method"': b'"id":"b","method"'},
+        ),
         ("stream-json", "stream-json", {b'"req_1_': b'"req_9_'}),
         ("stream-json-partial", "stream-json", {b'"req_1_': b'"req_9_'}),
     ],
@@ -114,7 +145,9 @@ def test_a_client_with_other_ids_gets_all_lines_in_their_order(
     expected = [line.raw for line in lines if not line.is_of_client]
     assert len(given) == len(expected)
     different = [(new, old) for new, old in zip(given, expected, strict=True) if new != old]
-    assert different == [(new, old) for new, old in different if json.loads(new) | OWN == json.loads(old) | OWN]
+    assert different == [
+        (new, old) for new, old in different if json.loads(new) | OWN == json.loads(old) | OWN
+    ]
     assert len(different) == len(renamed)
 
 

@@ -35,12 +35,18 @@ ENDS = list(itertools.accumulate(map(len, FRAMES)))
 
 
 def stream(body: bytes = BODY, **how: Any) -> Recording:
-    """A recorded stream: a millisecond for the head, then one for each frame, unless other `cuts` are given."""
+    """A recorded stream: a millisecond for the head, then one for each frame, unless other `cuts`
+    are given.
+    """
     return recording_of(*captured(body, request=ASKED, **{"cuts": ENDS, **how}))
 
 
 def request(
-    method: str = "POST", target: str = "/v1/responses", host: str = "api.openai.com", body: bytes = ASKED, **more: Any
+    method: str = "POST",
+    target: str = "/v1/responses",
+    host: str = "api.openai.com",
+    body: bytes = ASKED,
+    **more: Any,
 ) -> messages.Request:
     return request_for(method, f"https://{host}{target}", content=body, **more)
 
@@ -48,7 +54,9 @@ def request(
 async def replayed(
     transport: ReplayTransport, clock: TestClock, asked: messages.Request | None = None
 ) -> tuple[Any, list[tuple[int, bytes]], str | None]:
-    """The response, its chunks with their times since the request, and the outcome it broke off with."""
+    """The response, its chunks with their times since the request, and the outcome it broke off
+    with.
+    """
     started_ns = clock.time_ns
     response = await transport.handle_async_request(asked or request())
     chunks: list[tuple[int, bytes]] = []
@@ -70,7 +78,11 @@ def replaying(*recordings: Recording, **how: Any) -> tuple[ReplayTransport, Test
 async def test_each_chunk_comes_when_it_came() -> None:
     response, chunks, outcome = await replayed(*replaying(stream()))
     assert chunks == [((number + 2) * MS, frame) for number, frame in enumerate(FRAMES)]
-    assert (response.status_code, response.headers.get("Content-Type"), outcome) == (200, "text/event-stream", None)
+    assert (response.status_code, response.headers.get("Content-Type"), outcome) == (
+        200,
+        "text/event-stream",
+        None,
+    )
 
 
 async def test_the_head_comes_when_it_came_and_so_does_the_end() -> None:
@@ -93,7 +105,9 @@ async def test_at_top_speed_nothing_waits() -> None:
 async def test_chunks_are_the_reads_that_were_recorded(cuts: list[int]) -> None:
     places = [0, *sorted(cuts), len(BODY)]
     _, chunks, _ = await replayed(*replaying(stream(cuts=cuts)))
-    assert [chunk for _, chunk in chunks] == [BODY[start:stop] for start, stop in itertools.pairwise(places)]
+    assert [chunk for _, chunk in chunks] == [
+        BODY[start:stop] for start, stop in itertools.pairwise(places)
+    ]
     assert [t_ns for t_ns, _ in chunks] == [(number + 2) * MS for number in range(len(places) - 1)]
 
 
@@ -114,7 +128,9 @@ def test_after_a_cut_at_any_event_the_rest_is_the_same_bytes_and_comes_at_once()
     for cut in range(len(FRAMES)):
         rest = answer(stream(), cut)
         assert [chunk.data for chunk in rest.chunks] == FRAMES[cut + 1 :]
-        assert [chunk.t_ns for chunk in rest.chunks] == [number * MS for number in range(len(FRAMES) - cut - 1)]
+        assert [chunk.t_ns for chunk in rest.chunks] == [
+            number * MS for number in range(len(FRAMES) - cut - 1)
+        ]
         assert rest.head_ns == 0
 
 
@@ -127,23 +143,36 @@ def test_an_event_in_parts_is_resumed_whole() -> None:
 
 
 def test_what_has_no_number_goes_with_the_event_before() -> None:
-    pieces = (Piece(0, b"data: 1\n\n", 1), Piece(1, b": a\n\n"), Piece(2, b"data: 2\n\n", 2), Piece(3, b": b\n\n"))
+    pieces = (
+        Piece(0, b"data: 1\n\n", 1),
+        Piece(1, b": a\n\n"),
+        Piece(2, b"data: 2\n\n", 2),
+        Piece(3, b": b\n\n"),
+    )
     how = msgspec.structs.replace(stream(), pieces=pieces)
     assert [chunk.data for chunk in answer(how, 1).chunks] == [b"data: 2\n\n", b": b\n\n"]
 
 
-@pytest.mark.parametrize("outcome", ["truncated", "upstream_reset", "timeout", "client_disconnect", "recorder_crash"])
-async def test_what_broke_off_or_goes_no_further_breaks_off_after_its_last_byte(outcome: Outcome) -> None:
+@pytest.mark.parametrize(
+    "outcome", ["truncated", "upstream_reset", "timeout", "client_disconnect", "recorder_crash"]
+)
+async def test_what_broke_off_or_goes_no_further_breaks_off_after_its_last_byte(
+    outcome: Outcome,
+) -> None:
     _, chunks, broken = await replayed(*replaying(stream(BODY[:-3], outcome=outcome)))
     assert (b"".join(chunk for _, chunk in chunks), broken) == (BODY[:-3], outcome)
-    assert (await replayed(*replaying(msgspec.structs.replace(stream(), end=None))))[2] == "truncated"
+    assert (await replayed(*replaying(msgspec.structs.replace(stream(), end=None))))[
+        2
+    ] == "truncated"
 
 
 async def test_without_a_response_there_is_only_the_failure() -> None:
     end = stream().end
     assert end is not None
     end = msgspec.structs.replace(end, outcome="upstream_unreachable", error="connection refused")
-    transport, _ = replaying(msgspec.structs.replace(stream(), response=None, pieces=(), reads=(), end=end))
+    transport, _ = replaying(
+        msgspec.structs.replace(stream(), response=None, pieces=(), reads=(), end=end)
+    )
     with pytest.raises(UpstreamError, match="connection refused") as raised:
         await transport.handle_async_request(request())
     assert raised.value.outcome == "upstream_unreachable"
@@ -153,7 +182,9 @@ async def test_values_that_were_redacted_are_not_sent() -> None:
     how = stream()
     assert how.response is not None
     headers = [("Set-Cookie", "REDACTED (12 bytes)"), ("retry-after", "2")]
-    how = msgspec.structs.replace(how, response=msgspec.structs.replace(how.response, headers=headers))
+    how = msgspec.structs.replace(
+        how, response=msgspec.structs.replace(how.response, headers=headers)
+    )
     assert (await replayed(*replaying(how)))[0].headers.raw == [(b"retry-after", b"2")]
 
 
@@ -162,15 +193,22 @@ LOCAL = "localhost:1234"
 
 def of_upstream(name: str, body: bytes = BODY, target: str = "/v1/responses") -> Recording:
     how = stream(body)
-    return msgspec.structs.replace(how, request=msgspec.structs.replace(how.request, upstream=name, target=target))
+    return msgspec.structs.replace(
+        how, request=msgspec.structs.replace(how.request, upstream=name, target=target)
+    )
 
 
 @pytest.mark.parametrize(
     ("recorded", "host", "status"),
     [
-        *(([of_upstream("local", target=f"{path}/responses")], LOCAL, 200) for path in ("/v1", "/local/v1", "/local")),
-        ([of_upstream("local")], "api.openai.com", 400),  # a host of the public APIs is no other upstream
-        ([of_upstream("one"), of_upstream("two")], LOCAL, 400),  # of several that it may be, none is guessed
+        *(
+            ([of_upstream("local", target=f"{path}/responses")], LOCAL, 200)
+            for path in ("/v1", "/local/v1", "/local")
+        ),
+        # a host of the public APIs is no other upstream
+        ([of_upstream("local")], "api.openai.com", 400),
+        # of several that it may be, none is guessed
+        ([of_upstream("one"), of_upstream("two")], LOCAL, 400),
     ],
 )
 async def test_a_host_that_nobody_named_may_be_the_only_recorded_upstream(
@@ -200,7 +238,10 @@ async def test_of_several_upstreams_it_is_the_one_that_the_path_tells() -> None:
 async def test_a_response_of_any_upstream_is_found_by_its_id_if_only_one_made_it(
     upstreams: tuple[str, ...], status: int
 ) -> None:
-    made = b'data: {"type":"response.created","response":{"id":"resp_1"},"sequence_number":0}\n\n' + BODY
+    made = (
+        b'data: {"type":"response.created","response":{"id":"resp_1"},"sequence_number":0}\n\n'
+        + BODY
+    )
     transport, clock = replaying(*(of_upstream(name, made) for name in upstreams))
     asked = request("GET", "/v1/responses/resp_1?stream=true&starting_after=3", LOCAL, b"")
     assert (await replayed(transport, clock, asked))[0].status_code == status
@@ -226,13 +267,17 @@ async def test_a_large_body_is_matched_beside_the_loop(size: int, beside: bool) 
 async def test_a_coded_body_is_matched_beside_the_loop_as_what_it_says() -> None:
     matcher = Watched([stream()])
     asked = request(body=gzip.compress(ASKED), headers={"content-encoding": "gzip"})
-    assert (await ReplayTransport(matcher, speed=None).handle_async_request(asked)).status_code == 200
+    assert (
+        await ReplayTransport(matcher, speed=None).handle_async_request(asked)
+    ).status_code == 200
     assert matcher.thread != threading.get_ident()
 
 
 def test_without_an_event_loop_a_large_body_is_matched_at_once() -> None:
     matcher = Watched([stream()])
-    asking = ReplayTransport(matcher, clock=THREAD).handle_async_request(request(body=b"x" * 2 * INLINE_BYTES))
+    asking = ReplayTransport(matcher, clock=THREAD).handle_async_request(
+        request(body=b"x" * 2 * INLINE_BYTES)
+    )
     with pytest.raises(StopIteration):
         asking.send(None)
     assert matcher.thread == threading.get_ident()
@@ -241,17 +286,24 @@ def test_without_an_event_loop_a_large_body_is_matched_at_once() -> None:
 async def test_an_answer_with_a_gap_says_so(caplog: pytest.LogCaptureFixture) -> None:
     end = stream().end
     assert end is not None
-    whole, gappy = stream(), msgspec.structs.replace(stream(), end=replace(end, gap_chunks=2, gap_bytes=345))
+    whole, gappy = (
+        stream(),
+        msgspec.structs.replace(stream(), end=replace(end, gap_chunks=2, gap_bytes=345)),
+    )
     await replayed(*replaying(whole))
     assert not caplog.messages
     await replayed(*replaying(gappy))
-    assert ["has a gap: 345 bytes of it were not kept" in message for message in caplog.messages] == [True]
+    assert [
+        "has a gap: 345 bytes of it were not kept" in message for message in caplog.messages
+    ] == [True]
 
 
 async def test_a_failure_has_the_recorded_message() -> None:
     end = stream().end
     assert end is not None
-    broken = msgspec.structs.replace(stream(), end=replace(end, outcome="upstream_reset", error="broke: ECONNRESET"))
+    broken = msgspec.structs.replace(
+        stream(), end=replace(end, outcome="upstream_reset", error="broke: ECONNRESET")
+    )
     transport, _ = replaying(broken)
     response = await transport.handle_async_request(request())
     with pytest.raises(UpstreamError, match=r"^broke: ECONNRESET$"):
@@ -272,7 +324,9 @@ SHAPES = {
 async def test_a_miss_is_an_error_in_the_provider_s_shape(shape: str) -> None:
     host, target = SHAPES[shape]
     transport, clock = replaying(stream())
-    response, chunks, _ = await replayed(transport, clock, request(target=target, host=host, body=b"{}"))
+    response, chunks, _ = await replayed(
+        transport, clock, request(target=target, host=host, body=b"{}")
+    )
     error = msgspec.json.decode(b"".join(chunk for _, chunk in chunks))
     assert (response.status_code, response.headers.get(MISS_HEADER)) == (400, "1")
     assert error["error"]["message"]
@@ -325,7 +379,9 @@ async def test_a_client_that_waits_no_longer_gets_its_own_timeout() -> None:
 
 @pytest.mark.parametrize("speed", [None, 1.0])
 async def test_others_have_their_turn_while_nothing_waits(speed: float | None) -> None:
-    burst = msgspec.structs.replace(stream(), pieces=tuple(Piece(0, frame) for frame in FRAMES), reads=(), end_ns=0)
+    burst = msgspec.structs.replace(
+        stream(), pieces=tuple(Piece(0, frame) for frame in FRAMES), reads=(), end_ns=0
+    )
     transport = ReplayTransport(Matcher([burst]), speed=speed)
     turns = 0
 

@@ -1,4 +1,6 @@
-"""The `recorder.toml` of a repository that somebody cloned: it does nothing that its user has not agreed to."""
+"""The `recorder.toml` of a repository that somebody cloned: it does nothing that its user has not
+agreed to.
+"""
 
 from __future__ import annotations
 
@@ -56,10 +58,36 @@ SET = [
     ("replay latest", "allow-gaps = true"),
 ]
 OUTSIDE = [
-    *("{outside}/x.db", "../x.db", "a/../../x.db", "~/x.db", "sqlite:///{outside}/x.db", "sqlite:///../x.db"),
-    *("sqlite+pysqlite:////x.db", "postgresql://a.test/x", "postgres://a.test/x", "ducklake:x.db", "ducklake:sqlite:x"),
-    *("ducklake:postgresql://a.test/x", "ducklake:postgres:dbname=x", "folder/x.db", "file.db", "loop/x.db", "."),
-    *("with-journal.db", "with-lock.db", "sqlite:///x.db?mode=rwc", "mysql://a.test/x", "a\\u0000b"),
+    *(
+        "{outside}/x.db",
+        "../x.db",
+        "a/../../x.db",
+        "~/x.db",
+        "sqlite:///{outside}/x.db",
+        "sqlite:///../x.db",
+    ),
+    *(
+        "sqlite+pysqlite:////x.db",
+        "postgresql://a.test/x",
+        "postgres://a.test/x",
+        "ducklake:x.db",
+        "ducklake:sqlite:x",
+    ),
+    *(
+        "ducklake:postgresql://a.test/x",
+        "ducklake:postgres:dbname=x",
+        "folder/x.db",
+        "file.db",
+        "loop/x.db",
+        ".",
+    ),
+    *(
+        "with-journal.db",
+        "with-lock.db",
+        "sqlite:///x.db?mode=rwc",
+        "mysql://a.test/x",
+        "a\\u0000b",
+    ),
 ]
 
 
@@ -97,7 +125,9 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
 def assert_refused(project: Project, ran: Ran, *names: str) -> None:
     assert (ran.code, ran.out) == (2, b"")
     assert len(ran.err.splitlines()) == 1
-    assert ran.err.startswith(f"Error: {project.folder}/recorder.toml sets {', '.join(f'`{name}`' for name in names)}")
+    assert ran.err.startswith(
+        f"Error: {project.folder}/recorder.toml sets {', '.join(f'`{name}`' for name in names)}"
+    )
     assert "`recorder trust`" in ran.err
     assert sorted(path.name for path in project.outside.iterdir()) == []
     assert (project.folder / "mine").read_text() == "http://a.test\n"
@@ -108,7 +138,8 @@ def test_a_projects_file_can_neither_send_nor_listen_nor_write(project: Project)
         words = command.split()
         project.sets(f"[{words[0]}]\n{setting}\n")
         names = [line.partition(" ")[0] for line in setting.splitlines()]
-        ran = project.run(words[0], "--nosuch", *words[1:])  # if it were obeyed, a server would not end
+        # if it were obeyed, a server would not end
+        ran = project.run(words[0], "--nosuch", *words[1:])
         assert_refused(project, ran, *names)
 
 
@@ -140,7 +171,9 @@ def test_a_database_that_reads_archives_elsewhere_needs_trust(project: Project) 
     assert_refused(project, project.run("sessions"), "db")
 
 
-def test_the_file_of_another_user_places_no_database(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_file_of_another_user_places_no_database(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Whoever owns the folder could read it."""
     uid = os.geteuid()
     monkeypatch.setattr(os, "geteuid", lambda: uid + 1)
@@ -148,7 +181,9 @@ def test_the_file_of_another_user_places_no_database(project: Project, monkeypat
     assert_refused(project, project.run("sessions"), "db")
 
 
-@pytest.mark.parametrize("text", ['RECORDER_DB = "/x.db"', '[serve]\nRECORDER_SERVE_UPSTREAM = "a=http://a"'])
+@pytest.mark.parametrize(
+    "text", ['RECORDER_DB = "/x.db"', '[serve]\nRECORDER_SERVE_UPSTREAM = "a=http://a"']
+)
 def test_names_of_variables_are_no_settings(project: Project, text: str) -> None:
     project.sets(f"{text}\n")
     ran = project.run("serve", "--nosuch")
@@ -189,7 +224,10 @@ def test_trust_is_for_one_file_until_it_changes(project: Project, tmp_path: Path
     assert other.run("trust", str(project.folder / "recorder.toml")).code == 0
     assert project.run("env", "openai").code == 0
     [record] = (project.outside / "state" / "recorder" / "trusted").iterdir()
-    assert (record.stat().st_mode & 0o777, str(project.folder) in record.read_text()) == (0o600, True)
+    assert (record.stat().st_mode & 0o777, str(project.folder) in record.read_text()) == (
+        0o600,
+        True,
+    )
     record.unlink()
     assert project.run("env", "openai").code == 2
 
@@ -205,4 +243,6 @@ def test_every_setting_that_needs_no_trust_is_an_option() -> None:
         names = {option for command in below for param in command.params for option in param.opts}
         return {name.removeprefix("--") for name in names}
 
-    assert {verb: sorted(names - options(verb)) for verb, names in ALLOWED.items()} == {verb: [] for verb in ALLOWED}
+    assert {verb: sorted(names - options(verb)) for verb, names in ALLOWED.items()} == {
+        verb: [] for verb in ALLOWED
+    }

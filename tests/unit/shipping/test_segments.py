@@ -17,5 +17,12 @@ def test_segments_and_leases_are_in_the_order_of_their_numbers() -> None:
 
 
 def test_no_other_name_is_one() -> None:
-    names = ["../x/end", "r/../end", "r/000001.seg", f"r/000001-{SHA256}.seg/end", "end", f"a/b/000001-{SHA256}.seg"]
+    names = [
+        "../x/end",
+        "r/../end",
+        "r/000001.seg",
+        f"r/000001-{SHA256}.seg/end",
+        "end",
+        f"a/b/000001-{SHA256}.seg",
+    ]
     assert by_recorder(StoredObject(name, 1, 0.0) for name in names) == {}

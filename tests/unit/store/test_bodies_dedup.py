@@ -58,12 +58,18 @@ SMALL = {
     "KNOWN_BYTES": 9000,
 }
 
-parts = st.one_of(st.sampled_from([b"},{", b"}, {", b'"},\n{"', b"{}", b"\\n"]), st.binary(max_size=12))
-edits = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 8), st.lists(parts, max_size=4)), max_size=3)
+parts = st.one_of(
+    st.sampled_from([b"},{", b"}, {", b'"},\n{"', b"{}", b"\\n"]), st.binary(max_size=12)
+)
+edits = st.lists(
+    st.tuples(st.integers(0, 60), st.integers(0, 8), st.lists(parts, max_size=4)), max_size=3
+)
 
 
 @given(first=st.lists(parts, min_size=1, max_size=60), turns=st.lists(edits, max_size=25))
-def test_what_went_in_comes_out(first: list[bytes], turns: list[list[tuple[int, int, list[bytes]]]]) -> None:
+def test_what_went_in_comes_out(
+    first: list[bytes], turns: list[list[tuple[int, int, list[bytes]]]]
+) -> None:
     rows, told = Rows(), first
     with limits(**SMALL):
         for changes in turns:
@@ -72,7 +78,9 @@ def test_what_went_in_comes_out(first: list[bytes], turns: list[list[tuple[int, 
             rows.add(b"".join(told) or b"-")
 
 
-@given(st.lists(st.tuples(st.integers(0, 2), st.integers(1, 2), st.binary(max_size=200)), max_size=30))
+@given(
+    st.lists(st.tuples(st.integers(0, 2), st.integers(1, 2), st.binary(max_size=200)), max_size=30)
+)
 def test_sessions_and_positions_do_not_mix(told: list[tuple[int, int, bytes]]) -> None:
     sessions = [Rows() for _ in range(3)]
     shared = BodyDeduplicator()
@@ -125,7 +133,11 @@ def test_what_has_not_changed_is_found_again(how: str, new_bytes: int) -> None:
     rows, told = Rows(), bodies("openai-responses")[-1]
     for body in (told, changed(told, how), told):
         rows.add(body)
-    assert [len(recipe.literal) < new_bytes if recipe else None for recipe in rows.recipes] == [None, True, True]
+    assert [len(recipe.literal) < new_bytes if recipe else None for recipe in rows.recipes] == [
+        None,
+        True,
+        True,
+    ]
 
 
 def test_bytes_that_are_no_json_are_shared_too() -> None:

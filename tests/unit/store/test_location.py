@@ -25,7 +25,9 @@ def test_a_path_and_a_url_mean_the_same_file(value: str) -> None:
     assert database_path(database_url(value)) == Path("/d/log.db")
 
 
-def test_a_relative_path_stands_for_the_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_relative_path_stands_for_the_working_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     for value in ("log.db", "./log.db", "sqlite:///log.db"):
         assert database_path(database_url(value)) == tmp_path / "log.db"
@@ -48,11 +50,17 @@ def test_a_name_may_hold_any_character(name: str) -> None:
             "mysql+pymysql://db/log",
             "recorder cannot record into mysql: give a path, sqlite:///PATH, or postgresql://USER@HOST/DATABASE.",
         ),
-        ("sqlite:////d/log.db?mode=ro", "The URL of a database file takes no options: recorder sets them itself."),
+        (
+            "sqlite:////d/log.db?mode=ro",
+            "The URL of a database file takes no options: recorder sets them itself.",
+        ),
         ("sqlite://", "The log needs a database file: give a path, or sqlite:///PATH."),
         ("sqlite:///:memory:", "The log needs a database file: give a path, or sqlite:///PATH."),
         ("", "The log needs a database file: give a path, or sqlite:///PATH."),
-        ("://nothing", "That is not a database URL: give a path, sqlite:///PATH, or postgresql://USER@HOST/DATABASE."),
+        (
+            "://nothing",
+            "That is not a database URL: give a path, sqlite:///PATH, or postgresql://USER@HOST/DATABASE.",
+        ),
     ],
 )
 def test_what_is_no_database_file_is_refused_in_one_sentence(value: str, sentence: str) -> None:

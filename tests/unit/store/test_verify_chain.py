@@ -1,4 +1,6 @@
-"""`recorder.store.maintain.verify.chain`: one exchange, every change of it, and what its records say of themselves."""
+"""`recorder.store.maintain.verify.chain`: one exchange, every change of it, and what its records
+say of themselves.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,9 @@ def captured(
 ) -> list[Event]:
     """What the capture makes of an exchange."""
     capture = Capture("s-1", "e-1", by_name(EXCHANGE.api), 0)
-    head = RequestHead("e-1", "s-1", 0, EXCHANGE.method, EXCHANGE.target, EXCHANGE.provider, list(request_headers))
+    head = RequestHead(
+        "e-1", "s-1", 0, EXCHANGE.method, EXCHANGE.target, EXCHANGE.provider, list(request_headers)
+    )
     wire = gzip.compress(request) if request_headers else request
     events = capture.request(head, request, wire=wire, complete=complete)
     headers = [("content-type", content_type), *([("content-encoding", coding)] if coding else [])]
@@ -85,7 +89,9 @@ def rehashed(events: Sequence[Event]) -> list[Event]:
     return chained
 
 
-def saying(told: Sequence[Event], pos: int, record: type[msgspec.Struct], /, **fields: Any) -> list[Event]:
+def saying(
+    told: Sequence[Event], pos: int, record: type[msgspec.Struct], /, **fields: Any
+) -> list[Event]:
     """The record at a position says something else, in a chain that holds."""
     said = msgspec.json.decode(told[pos].raw, type=record)
     raw = msgspec.json.encode(msgspec.structs.replace(said, **fields))
@@ -129,7 +135,10 @@ def test_gaps_are_listed_and_no_finding() -> None:
 def test_an_end_that_was_added_to_a_log_in_doubt_says_nothing_of_what_was_before() -> None:
     events = captured()[:4]
     rest = Capture.after(events[-1])
-    events += [*rest.gap(LOST), *rest.end(9, ExchangeEnd("recorder_crash", "the journal contradicts the log"))]
+    events += [
+        *rest.gap(LOST),
+        *rest.end(9, ExchangeEnd("recorder_crash", "the journal contradicts the log")),
+    ]
     assert found(events) == []
 
 
@@ -178,19 +187,33 @@ def test_a_chain_of_another_exchange_does_not_pass() -> None:
 
 BODY = {"body_bytes": 1, "wire_bytes": 1, "wire_sha256": "00"}
 OF_THE_REQUEST = {**BODY, "method": "GET", "target": "/", "upstream": "x"}
-OF_THE_END = {**BODY, "events": 3, "frames": 9, "body_sha256": "00", "gap_chunks": 0, "gap_bytes": 0}
+OF_THE_END = {
+    **BODY,
+    "events": 3,
+    "frames": 9,
+    "body_sha256": "00",
+    "gap_chunks": 0,
+    "gap_bytes": 0,
+}
 
 
 @table(
     ("pos", "record", "wrong"),
-    [(0, RequestRecord, OF_THE_REQUEST), (-1, EndRecord, {**OF_THE_END, "http_status": 201, "lossless": True})],
+    [
+        (0, RequestRecord, OF_THE_REQUEST),
+        (-1, EndRecord, {**OF_THE_END, "http_status": 201, "lossless": True}),
+    ],
 )
 def test_what_a_request_and_an_end_say_must_be_what_is_there(
     pos: int, record: type[msgspec.Struct], wrong: dict[str, object]
 ) -> None:
     for field, value in wrong.items():
         [finding] = found(saying(EVENTS, pos, record, **{field: value}))
-        assert (finding.pos, finding.check, field in finding.message) == (EVENTS[pos].pos, "sums", True)
+        assert (finding.pos, finding.check, field in finding.message) == (
+            EVENTS[pos].pos,
+            "sums",
+            True,
+        )
 
 
 def test_behind_the_end_there_are_only_notes() -> None:
@@ -243,4 +266,5 @@ def test_what_is_held_does_not_grow_with_the_exchange() -> None:
         verifier.feed(event)
     held_bytes, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert held_bytes < 256 * 1024 < sum(len(event.raw) for event in many)  # what one `reads` takes when it is decoded
+    # what one `reads` takes when it is decoded
+    assert held_bytes < 256 * 1024 < sum(len(event.raw) for event in many)

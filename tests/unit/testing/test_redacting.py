@@ -1,4 +1,6 @@
-"""What a project calls private is in no cassette, whatever form it came in, or there is no cassette."""
+"""What a project calls private is in no cassette, whatever form it came in, or there is no
+cassette.
+"""
 
 from __future__ import annotations
 
@@ -33,20 +35,30 @@ from tests.support.projects import stream
 from tests.support.tables import run_all
 
 JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=4),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("abc*"), inner, max_size=3),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=4),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("abc*"), inner, max_size=3)
+    ),
     max_leaves=12,
 )
 PATHS = st.lists(st.sampled_from("abc*"), min_size=1, max_size=4).map(".".join)
 
 
-def request(body: bytes, target: str = "/v1/responses", headers: list[Header] | None = None) -> MatchRequest:
+def request(
+    body: bytes, target: str = "/v1/responses", headers: list[Header] | None = None
+) -> MatchRequest:
     return MatchRequest("POST", target, "openai", headers or [], body)
 
 
 def test_a_field_is_replaced_wherever_its_path_leads() -> None:
     asked = {"input": [{"id": 1, "text": "a"}, {"text": "b"}, "c"], "user": {"id": 7}}
-    redacted = Redactions(["fields:input.*.id", "fields:user"]).request(request(json.dumps(asked).encode()))
+    redacted = Redactions(["fields:input.*.id", "fields:user"]).request(
+        request(json.dumps(asked).encode())
+    )
     expected = {"input": [{"id": "REDACTED", "text": "a"}, {"text": "b"}, "c"], "user": "REDACTED"}
     assert json.loads(redacted.body) == expected
 
@@ -64,7 +76,9 @@ def test_a_body_without_the_field_keeps_its_bytes(value: Any) -> None:
     assert Redactions(["fields:d", "fields:*.d"]).request(request(body)).body == body
 
 
-@pytest.mark.parametrize("body", [b"", b"\xff\xfe", b"nothing", b"--boundary\r\n", b'{"a":"\\ud800"}'])
+@pytest.mark.parametrize(
+    "body", [b"", b"\xff\xfe", b"nothing", b"--boundary\r\n", b'{"a":"\\ud800"}']
+)
 def test_no_body_is_too_odd(body: bytes) -> None:
     assert Redactions(["fields:b"]).request(request(body)).body == body
     assert b"me" not in Redactions(["fields:b"]).request(request(b'{"a":"\\ud800","b":"me"}')).body
@@ -91,7 +105,12 @@ def written(lines: list[str], *episodes: Recording, name: str = "test_one") -> b
 
 
 def episode(
-    body: bytes | str, *, type_: str = "application/json", coding: str = "", answer: bytes = b"data: {}\n\n", **how: Any
+    body: bytes | str,
+    *,
+    type_: str = "application/json",
+    coding: str = "",
+    answer: bytes = b"data: {}\n\n",
+    **how: Any,
 ) -> Recording:
     """An exchange as it is recorded."""
     headers = [("content-type", type_), *([("content-encoding", coding)] if coding else [])]
@@ -138,7 +157,9 @@ KEPT: dict[str, Recording] = {
     "a BOM": episode(b"\xef\xbb\xbf" + f'{{"user": "{WHO}", "n": 1.0}}'.encode()),
     "UTF-16": episode(f'{{"user": "{WHO}", "n": 1.0}}'.encode("utf-16")),
     "UTF-32 without a BOM": episode(f'{{"user": "{WHO}", "n": 1.0}}'.encode("utf-32-le")),
-    "JSON in a text": episode(json.dumps({"n": json.dumps({"user": WHO}), "m": json.dumps(json.dumps({"user": WHO}))})),
+    "JSON in a text": episode(
+        json.dumps({"n": json.dumps({"user": WHO}), "m": json.dumps(json.dumps({"user": WHO}))})
+    ),
     "a text that is all of it": episode(json.dumps(json.dumps({"user": WHO}))),
     "a form": episode(f"n=1.0&user={quote_plus(WHO)}&n%5Buser%5D={WHO}", type_=FORM),
     "a form of JSON": episode(f"n={quote_plus(json.dumps({'user': WHO}))}", type_=FORM),
@@ -150,7 +171,9 @@ KEPT: dict[str, Recording] = {
         cuts=(20, 30, 40),
     ),
     "an echo of a header": episode(
-        '{"n": 1.0}', answered=[("x-request-id", WHO)], answer=f'data: {{"request_id": "{WHO}"}}\n\n'.encode()
+        '{"n": 1.0}',
+        answered=[("x-request-id", WHO)],
+        answer=f'data: {{"request_id": "{WHO}"}}\n\n'.encode(),
     ),
     "a parameter": episode('{"n": 1.0}', target=f"/v1/responses?after={quote_plus(WHO)}"),
 }
@@ -158,9 +181,14 @@ LINES = ["fields:user", "fields:n.user", "fields:m.user", "headers:x-request-*",
 
 
 @pytest.mark.parametrize("form", KEPT)
-def test_what_is_private_is_in_no_cassette_whatever_form_it_came_in(form: str, tmp_path: Path) -> None:
+def test_what_is_private_is_in_no_cassette_whatever_form_it_came_in(
+    form: str, tmp_path: Path
+) -> None:
     made = written(LINES, KEPT[form])
-    assert not any(each in made for each in (WHO.encode(), ESCAPED.encode(), quote_plus(WHO).encode(), b"lovelace"))
+    assert not any(
+        each in made
+        for each in (WHO.encode(), ESCAPED.encode(), quote_plus(WHO).encode(), b"lovelace")
+    )
     assert b"REDACTED" in made
     [recording] = read_back(tmp_path / "run.sse.jsonl", made)
     body = b"".join(piece.raw for piece in recording.pieces)
@@ -170,7 +198,10 @@ def test_what_is_private_is_in_no_cassette_whatever_form_it_came_in(form: str, t
     assert recording.end.lossless
     assert sum(size for _, size in recording.reads) == len(body)
     asked = recording.request
-    assert (asked.body_bytes, asked.wire_bytes) == (len(recording.request_body), len(recording.request_body))
+    assert (asked.body_bytes, asked.wire_bytes) == (
+        len(recording.request_body),
+        len(recording.request_body),
+    )
     assert asked.wire_sha256 == sha256(recording.request_body).hexdigest()
     again = written(LINES, *load_cassette(tmp_path / "run.sse.jsonl").recordings)
     assert again.split(b"\n")[1:] == made.split(b"\n")[1:]
@@ -181,7 +212,9 @@ def test_what_is_written_is_matched_by_who_asks_it_with_something_else(tmp_path:
         [recording] = read_back(tmp_path / "run.sse.jsonl", written(LINES, KEPT[form]))
         redactions = Redactions(LINES)
         asked = redactions.request(request_of(KEPT[form]))
-        assert isinstance(Matcher([redactions.recording(recording)], Rules(until="exact")).match(asked), Match), form
+        assert isinstance(
+            Matcher([redactions.recording(recording)], Rules(until="exact")).match(asked), Match
+        ), form
 
 
 USER = json.dumps({"user": WHO})
@@ -200,19 +233,36 @@ REFUSED: dict[str, list[tuple[str, Recording]]] = {
         ("deep JSON", episode("[" * 100_000)),
         ("a text", episode(f"user: {WHO}", type_="text/plain")),
         ("a cut form in parts", episode(multipart(user=WHO)[:-20], type_=MULTIPART)),
-        ("a form in parts without a limit", episode(multipart(user=WHO), type_="multipart/form-data")),
+        (
+            "a form in parts without a limit",
+            episode(multipart(user=WHO), type_="multipart/form-data"),
+        ),
     ],
     "JSON in a text": [("cut JSON in a text", episode(json.dumps({"n": f'{{"user": "{WHO}"'})))],
-    "its request still has": [("another place", episode(json.dumps({"user": WHO, "input": f"I am {WHO}."})))],
+    "its request still has": [
+        ("another place", episode(json.dumps({"user": WHO, "input": f"I am {WHO}."})))
+    ],
     "its response still has": [
-        ("what the model says", episode(USER, answer=f'data: {{"delta":"I am {ESCAPED}."}}\n\n'.encode())),
+        (
+            "what the model says",
+            episode(USER, answer=f'data: {{"delta":"I am {ESCAPED}."}}\n\n'.encode()),
+        ),
         ("JSON in JSON", episode(USER, answer=f"data: {NESTED}\n\n".encode())),
-        ("what the model says bit by bit", episode(USER, answer=stream("love", "lace@exam", "ple.org"))),
+        (
+            "what the model says bit by bit",
+            episode(USER, answer=stream("love", "lace@exam", "ple.org")),
+        ),
         ("a number", episode('{"user": 4915112345}', answer=b'data: {"phone":4915112345}\n\n')),
-        ("a part of an object", episode(f'{{"user": {{"name": ["{WHO}"]}}}}', answer=f"data: I am {WHO}\n\n".encode())),
+        (
+            "a part of an object",
+            episode(f'{{"user": {{"name": ["{WHO}"]}}}}', answer=f"data: I am {WHO}\n\n".encode()),
+        ),
     ],
     "its response cannot be decoded": [
-        ("an unknown coding", episode(USER, answer=b"\xff\x06" * 9, answered=[("content-encoding", "rot13")])),
+        (
+            "an unknown coding",
+            episode(USER, answer=b"\xff\x06" * 9, answered=[("content-encoding", "rot13")]),
+        ),
     ],
 }
 
@@ -221,7 +271,9 @@ def assert_refused(why: str, *episodes: Recording) -> None:
     with pytest.raises(RecorderError) as refused:
         written(LINES, *episodes)
     said = str(refused.value)
-    assert said.startswith(f"Exchange {len(episodes)} (POST to openai) cannot be redacted, so nothing was written: ")
+    assert said.startswith(
+        f"Exchange {len(episodes)} (POST to openai) cannot be redacted, so nothing was written: "
+    )
     assert why in said
     assert "lovelace" not in said
 
@@ -239,14 +291,18 @@ IN_TEXTS: dict[str, Recording] = {
     "a form": episode(f"a=I+am+{quote_plus(WHO)}", type_="application/x-www-form-urlencoded"),
     "a form in parts": episode(multipart(a=f"I am {WHO}"), type_=MULTIPART),
     "deltas": episode("{}", answer=stream("I am love", "lace@", "exam", "ple.org", ".")),
-    "deltas and reads": episode("{}", answer=stream("I am lovel", "ace@example.or", "g."), cuts=range(100, 500, 7)),
+    "deltas and reads": episode(
+        "{}", answer=stream("I am lovel", "ace@example.or", "g."), cuts=range(100, 500, 7)
+    ),
     "one document": episode("{}", answer=f'{{"a": [{{"b": {SAID}}}]}}'.encode()),
     "no JSON": episode("{}", answer=f"Wrong key: {WHO}".encode()),
 }
 
 
 @pytest.mark.parametrize("form", IN_TEXTS)
-def test_what_a_pattern_matches_is_in_no_cassette_whatever_it_came_in(form: str, tmp_path: Path) -> None:
+def test_what_a_pattern_matches_is_in_no_cassette_whatever_it_came_in(
+    form: str, tmp_path: Path
+) -> None:
     made = written(MAIL, IN_TEXTS[form])
     assert not any(part in made for part in (b"love", b"lace", b"exam", b"ple.org"))
     [recording] = read_back(tmp_path / "run.sse.jsonl", made)
@@ -262,22 +318,36 @@ def test_what_a_pattern_matches_is_in_no_cassette_whatever_it_came_in(form: str,
 def test_who_a_text_names_distinguishes_no_two_requests() -> None:
     redactions = Redactions(MAIL)
     recorded = redactions.recording(IN_TEXTS["a text"])
-    asked = [redactions.request(request(json.dumps({"input": f"I am {who}."}).encode())) for who in ("a@b.org", "Ada")]
+    asked = [
+        redactions.request(request(json.dumps({"input": f"I am {who}."}).encode()))
+        for who in ("a@b.org", "Ada")
+    ]
     content_type = [("content-type", "application/json")]
-    found = [Matcher([recorded], Rules(until="exact")).match(replace(each, headers=content_type)) for each in asked]
+    found = [
+        Matcher([recorded], Rules(until="exact")).match(replace(each, headers=content_type))
+        for each in asked
+    ]
     assert [isinstance(each, Match) for each in found] == [True, False]
 
 
 def test_what_a_pattern_matches_only_without_escapes_is_not_written() -> None:
     call = {"type": "response.function_call_arguments.delta", "item_id": "fc_1", "output_index": 1}
-    added = {"type": "function_call", "id": "fc_1", "call_id": "call_1", "name": "look", "arguments": ""}
+    added = {
+        "type": "function_call",
+        "id": "fc_1",
+        "call_id": "call_1",
+        "name": "look",
+        "arguments": "",
+    }
     events = [
         {"type": "response.created", "response": {"id": "resp_1", "output": []}},
         {"type": "response.output_item.added", "output_index": 1, "item": added},
         {**call, "delta": '{"a":"love\\u006cace"}'},
     ]
     answer = b"".join(b"data: %b\n\n" % json.dumps(each).encode() for each in events)
-    with pytest.raises(RecorderError, match="its response still has what a line text: of recorder_redact matches"):
+    with pytest.raises(
+        RecorderError, match="its response still has what a line text: of recorder_redact matches"
+    ):
         written(["text:lovelace"], episode("{}", answer=answer))
 
 
@@ -286,7 +356,9 @@ def test_what_is_private_in_one_request_is_in_no_other_one() -> None:
 
 
 def test_the_name_of_a_test_is_no_place_for_what_is_private() -> None:
-    with pytest.raises(RecorderError, match="fields:user is in the name of the test: give it another one"):
+    with pytest.raises(
+        RecorderError, match="fields:user is in the name of the test: give it another one"
+    ):
         written(LINES, KEPT["JSON"], name=f"test_one[{WHO}]")
 
 
@@ -307,7 +379,9 @@ def test_what_the_row_of_an_exchange_has_of_something_private_is_left_out() -> N
     assert b"01a1fa73" not in written(["fields:metadata.user_id"], held)
 
 
-@pytest.mark.parametrize("cuts", [(), (1,), (8,), (14,), (8, 9, 10, 14), (3, 7, 20), tuple(range(1, 24))])
+@pytest.mark.parametrize(
+    "cuts", [(), (1,), (8,), (14,), (8, 9, 10, 14), (3, 7, 20), tuple(range(1, 24))]
+)
 def test_a_piece_keeps_its_place_when_an_echo_is_shorter(cuts: tuple[int, ...]) -> None:
     body = b'a: "lovelace", b: "lovelace" '
     private = PrivateValues()
@@ -323,10 +397,14 @@ def test_without_private_things_exchanges_stay_as_they_are() -> None:
     held = [episode(gzip.compress(b'{"a":1}'), coding="gzip")]
     rows = [(each.exchange, [*each.events]) for each in held]
     for lines in ([], ["fields:user"]):
-        assert [(row, [*events]) for row, events in redacted_rows(session, held, Redactions(lines))] == rows
+        assert [
+            (row, [*events]) for row, events in redacted_rows(session, held, Redactions(lines))
+        ] == rows
 
 
-@pytest.mark.parametrize(("pattern", "why"), [("(", "is not a regular expression"), ("a*", "matches the empty text")])
+@pytest.mark.parametrize(
+    ("pattern", "why"), [("(", "is not a regular expression"), ("a*", "matches the empty text")]
+)
 def test_a_pattern_that_cannot_be_meant_is_refused(pattern: str, why: str) -> None:
     with pytest.raises(UsageError, match=why):
         Redactions([f"text:{pattern}"])

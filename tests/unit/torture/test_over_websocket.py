@@ -32,14 +32,26 @@ def types(recorded: Recording) -> list[str]:
 
 async def test_a_plan_over_websocket_closes_the_connection_where_a_body_would_end() -> None:
     forms = {fault.form for fault in await plan([TURN])}
-    assert {"close@0:1000", "cut@3", "cut@3:reset", "stall@5", "close@6:1000", "status:429", "error@3:500"} <= forms
+    assert {
+        "close@0:1000",
+        "cut@3",
+        "cut@3:reset",
+        "stall@5",
+        "close@6:1000",
+        "status:429",
+        "error@3:500",
+    } <= forms
     assert [form for form in forms if form.startswith(("end", "slice"))] == []
 
 
 @pytest.mark.parametrize(
     ("form", "outcome", "close"),
     [
-        ("close@3:1000", "truncated", CloseRecord("server", 1000, "recorder: a fault closes the connection")),
+        (
+            "close@3:1000",
+            "truncated",
+            CloseRecord("server", 1000, "recorder: a fault closes the connection"),
+        ),
         ("cut@3", "truncated", CloseRecord("server")),
         ("cut@3:reset", "upstream_reset", CloseRecord(None)),
     ],
@@ -85,10 +97,18 @@ async def test_who_asks_again_over_websocket_with_the_whole_conversation_is_answ
     call: dict[str, Any] = {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"}
     result = {"type": "function_call_output", "call_id": "c", "output": "42"}
     asked = {"role": "user", "content": "hi"}
-    struck = turn({"model": "m", "input": [result], "previous_response_id": "resp_1"}, *answer("resp_2"), number=2)
+    struck = turn(
+        {"model": "m", "input": [result], "previous_response_id": "resp_1"},
+        *answer("resp_2"),
+        number=2,
+    )
     held = [turn({"model": "m", "input": [asked]}, *answer("resp_1")), struck]
     transport = NotingTransport(ReplayTransport(Matcher([]), speed=None), struck, held)
-    body = {"model": "m", "input": [asked, call, result, {"type": "reasoning", "summary": []}], "stream": True}
+    body = {
+        "model": "m",
+        "input": [asked, call, result, {"type": "reasoning", "summary": []}],
+        "stream": True,
+    }
     response = await transport.handle_async_request(request_for("POST", URL, json=body))
     assert response.status_code == 200
     assert transport.requests == [AskedRequest(results=1, is_again=True)]

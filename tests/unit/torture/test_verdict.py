@@ -24,7 +24,10 @@ TWO_RESULTS = AskedRequest(results=2)
 
 
 def run(
-    answered: tuple[str, ...] = ANSWERED, out: bytes = b"42\n", code: int | None = 0, *more: AskedRequest
+    answered: tuple[str, ...] = ANSWERED,
+    out: bytes = b"42\n",
+    code: int | None = 0,
+    *more: AskedRequest,
 ) -> CommandRun:
     return CommandRun(code, out, b"Traceback\nError: gone\n", [FIRST, SECOND, *more], answered)
 

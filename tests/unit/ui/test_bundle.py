@@ -1,4 +1,6 @@
-"""The bundle: all modules that the player needs, in an order that runs, and nothing in a form that it cannot hold."""
+"""The bundle: all modules that the player needs, in an order that runs, and nothing in a form that
+it cannot hold.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,10 @@ STATIC = ROOT / "recorder" / "ui" / "static"
 
 def needed(path: str) -> set[str]:
     """The modules that one imports, by the names of their files."""
-    return {Path(given).name for given in re.findall(r'^import .* from "([^"]+)";$', (STATIC / path).read_text(), re.M)}
+    return {
+        Path(given).name
+        for given in re.findall(r'^import .* from "([^"]+)";$', (STATIC / path).read_text(), re.M)
+    }
 
 
 def test_every_module_is_there_after_those_that_it_imports() -> None:

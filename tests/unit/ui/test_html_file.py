@@ -1,4 +1,6 @@
-"""Templates of the bytes of events: what is put together is what was taken apart, whatever the bytes are."""
+"""Templates of the bytes of events: what is put together is what was taken apart, whatever the
+bytes are.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +16,12 @@ TEXTS = st.text(st.characters(codec="utf-8") | st.sampled_from('"\\/\n\x7f\u2028
 
 
 @given(st.lists(TEXTS, max_size=4), st.booleans(), st.binary(max_size=30))
-def test_what_is_put_together_is_what_was_there(texts: list[str], as_ascii: bool, odd: bytes) -> None:
-    payload = json.dumps({"texts": [each * 2 for each in texts], "note": "x" * LONG}, ensure_ascii=as_ascii)
+def test_what_is_put_together_is_what_was_there(
+    texts: list[str], as_ascii: bool, odd: bytes
+) -> None:
+    payload = json.dumps(
+        {"texts": [each * 2 for each in texts], "note": "x" * LONG}, ensure_ascii=as_ascii
+    )
     templates = Templates()
     for raw in (f"data: {payload}\n\n".encode(), payload.encode() + odd, odd + payload.encode()):
         kept = json.loads(json.dumps(templates.of(raw)))
@@ -25,7 +31,9 @@ def test_what_is_put_together_is_what_was_there(texts: list[str], as_ascii: bool
 def test_a_long_text_is_shared() -> None:
     templates = Templates()
     raws = [json.dumps({"tools": "t" * LONG, "n": n}).encode() for n in range(2)]
-    assert [templates.of(raw) for raw in raws] == [['{"tools": "', 0, f'", "n": {n}}}'] for n in range(2)]
+    assert [templates.of(raw) for raw in raws] == [
+        ['{"tools": "', 0, f'", "n": {n}}}'] for n in range(2)
+    ]
     assert templates.texts == ["t" * LONG]
 
 

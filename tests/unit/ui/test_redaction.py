@@ -1,4 +1,6 @@
-"""Secrets in tracks and events: found in the texts that deltas make together, taken out of each of them."""
+"""Secrets in tracks and events: found in the texts that deltas make together, taken out of each of
+them.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ from tests.support.rows import make_events, make_exchange, make_session
 from tests.support.secret_shapes import secrets_of
 
 KEY = secrets_of(3)["openai project"]
-EVENTS = make_events(make_exchange(make_session()), [b"data: 1\n\n", b"data: 22\n\n", b"data: 3\n\n"])
+EVENTS = make_events(
+    make_exchange(make_session()), [b"data: 1\n\n", b"data: 22\n\n", b"data: 3\n\n"]
+)
 INSTEAD = f"<REDACTED openai-key, {len(KEY)} bytes>"
 
 
@@ -31,7 +35,10 @@ def texts_at(steps: list[Any]) -> list[Any]:
 
 def track(*deltas: str) -> list[Any]:
     begun = [0, [["set", [], {"items": [{"kind": "message", "text": ""}]}]]]
-    return [begun, *([pos, [["add", ["items", 0, "text"], each]]] for pos, each in enumerate(deltas, 1))]
+    return [
+        begun,
+        *([pos, [["add", ["items", 0, "text"], each]]] for pos, each in enumerate(deltas, 1)),
+    ]
 
 
 @pytest.mark.parametrize("size", [1, 5, 7, len(KEY), 300])
@@ -42,8 +49,14 @@ def test_a_secret_in_deltas_of_any_size_is_in_none_of_them(size: int) -> None:
     written = "".join(step[1][0][2] for step in redacted.steps[1:])
     assert written == f"Here: {INSTEAD}, {INSTEAD}!"
     assert redacted.counts == {"openai-key": 2}
-    places = [range(said.index(KEY), said.index(KEY) + len(KEY)), range(said.rindex(KEY), said.rindex(KEY) + len(KEY))]
-    spans = {pos: range((pos - 1) * size, min(pos * size, len(said))) for pos in range(1, len(deltas) + 1)}
+    places = [
+        range(said.index(KEY), said.index(KEY) + len(KEY)),
+        range(said.rindex(KEY), said.rindex(KEY) + len(KEY)),
+    ]
+    spans = {
+        pos: range((pos - 1) * size, min(pos * size, len(said)))
+        for pos in range(1, len(deltas) + 1)
+    }
     assert redacted.pieces == {
         pos
         for pos, span in spans.items()
@@ -53,7 +66,10 @@ def test_a_secret_in_deltas_of_any_size_is_in_none_of_them(size: int) -> None:
 
 def test_a_text_that_is_set_anew_is_another_text() -> None:
     steps = track("Here: ", KEY[:20])
-    steps += [[3, [["set", ["items", 0, "text"], "No."]]], [4, [["add", ["items", 0, "text"], KEY[20:]]]]]
+    steps += [
+        [3, [["set", ["items", 0, "text"], "No."]]],
+        [4, [["add", ["items", 0, "text"], KEY[20:]]]],
+    ]
     redacted = RedactedTrack(steps, BY_SHAPE)
     assert not redacted.counts
     assert redacted.steps[4][1][0][2] == KEY[20:]
@@ -63,7 +79,10 @@ def test_texts_in_values_that_are_set_or_pushed_are_found() -> None:
     steps: list[Any] = [
         [0, [["set", [], {"items": [], "error": f"bad key {KEY}"}]]],
         [1, [["push", ["items"], {"text": KEY[:9], "summary": ["a", KEY[:12]]}]]],
-        [2, [["add", ["items", 0, "text"], KEY[9:]], ["add", ["items", 0, "summary", 1], KEY[12:]]]],
+        [
+            2,
+            [["add", ["items", 0, "text"], KEY[9:]], ["add", ["items", 0, "summary", 1], KEY[12:]]],
+        ],
         [2, [["set", ["items", 0, "output"], {"images": [KEY]}]], 99],
     ]
     redacted = RedactedTrack(steps, BY_SHAPE)
@@ -85,7 +104,10 @@ def test_patterns_and_values_of_the_settings_are_found() -> None:
 def test_any_value_of_json_is_searched() -> None:
     counts: Counter[str] = Counter()
     value = {"a": [f"é {KEY} 😀", 1, None, True], "b": (KEY, "short")}
-    assert redacted_value(value, BY_SHAPE, counts) == {"a": [f"é {INSTEAD} 😀", 1, None, True], "b": [INSTEAD, "short"]}
+    assert redacted_value(value, BY_SHAPE, counts) == {
+        "a": [f"é {INSTEAD} 😀", 1, None, True],
+        "b": [INSTEAD, "short"],
+    }
     assert counts == {"openai-key": 2}
 
 

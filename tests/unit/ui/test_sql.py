@@ -29,12 +29,23 @@ def test_another_body_is_refused(body: object) -> None:
 def test_a_command_names_the_database_and_its_values_but_no_password(tmp_path: Path) -> None:
     url = database_url(tmp_path / "it's.db")
     words = shlex.split(command_line(url, "select :x, ':y'", {"x": "a b"}))
-    assert words == ["recorder", "query", "select :x, ':y'", "-p", "x", "a b", "--db", str(tmp_path / "it's.db")]
+    assert words == [
+        "recorder",
+        "query",
+        "select :x, ':y'",
+        "-p",
+        "x",
+        "a b",
+        "--db",
+        str(tmp_path / "it's.db"),
+    ]
     assert "--db" not in command_line(default_url(), "select 1")
     line = command_line(database_url("postgresql://me:hidden@db.example/log"), "select 1")
     assert "me@db.example/log" in line
     assert "hidden" not in line
     assert "***" not in line
-    line = command_line(database_url("postgresql://me@db.example/log?password=hidden&sslmode=require"), "select 1")
+    line = command_line(
+        database_url("postgresql://me@db.example/log?password=hidden&sslmode=require"), "select 1"
+    )
     assert "sslmode=require" in line
     assert "hidden" not in line

@@ -1,4 +1,6 @@
-"""The colours of the pages have the contrast of WCAG 2.2 AA in both themes: 4.5 for text, 3 for controls and charts."""
+"""The colours of the pages have the contrast of WCAG 2.2 AA in both themes: 4.5 for text, 3 for
+controls and charts.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,19 @@ from tests.support.corpus import ROOT
 
 STYLE = ROOT / "recorder" / "ui" / "static" / "style.css"
 BEHIND = ("ground", "raised", "chosen", "hover")
-TEXT = ("text", "quiet", "accent", "good", "warning", "error", "message", "reasoning", "tool_call", "other", "client")
+TEXT = (
+    "text",
+    "quiet",
+    "accent",
+    "good",
+    "warning",
+    "error",
+    "message",
+    "reasoning",
+    "tool_call",
+    "other",
+    "client",
+)
 DRAWN = ("edge", *(f"series-{number}" for number in range(1, 7)))
 
 
@@ -27,7 +41,9 @@ def themes() -> dict[str, dict[str, str]]:
 def luminance(color: str) -> float:
     digits = color[1:] if len(color) == 7 else "".join(2 * digit for digit in color[1:])
     parts = [int(digits[at : at + 2], 16) / 255 for at in (0, 2, 4)]
-    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    linear = [
+        part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts
+    ]
     return sum(weight * part for weight, part in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
 
 

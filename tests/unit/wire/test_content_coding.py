@@ -1,4 +1,6 @@
-"""`recorder.wire.content_coding`: the copy is decoded as it arrives, in bounded memory, or it is given up."""
+"""`recorder.wire.content_coding`: the copy is decoded as it arrives, in bounded memory, or it is
+given up.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recorder.wire.content_coding import PIECE_BYTES, SILENT_BYTES, Decoder, UndecodableError, decode
+from recorder.wire.content_coding import (
+    PIECE_BYTES,
+    SILENT_BYTES,
+    Decoder,
+    UndecodableError,
+    decode,
+)
 from tests.support.tables import table
 from tests.support.zstandard import zstd
 
@@ -44,7 +52,9 @@ def decoded(decoder: Decoder, chunks: list[bytes]) -> bytes:
 
 @every_coding
 @table("size", [1, 7, 100_000])
-def test_every_coding_is_undone_in_any_chunking(coding: str, coder: Callable[[bytes], bytes], size: int) -> None:
+def test_every_coding_is_undone_in_any_chunking(
+    coding: str, coder: Callable[[bytes], bytes], size: int
+) -> None:
     wire = coder(TEXT)
     assert decoded(Decoder(coding), [wire[i : i + size] for i in range(0, len(wire), size)]) == TEXT
 
@@ -56,7 +66,10 @@ def test_members_that_follow_one_another_are_one_body(coding: str) -> None:
     assert decoded(Decoder(coding), [wire[i : i + 1] for i in range(len(wire))]) == b"onetwo"
     for size in range(65_525, 65_545):  # of a first member that ends about where a piece does
         first = bytes(random.Random(size).choices(range(256), k=size))
-        assert decode(coding, CODERS[coding](first) + CODERS[coding](b"two"), 100_000) == first + b"two"
+        assert (
+            decode(coding, CODERS[coding](first) + CODERS[coding](b"two"), 100_000)
+            == first + b"two"
+        )
 
 
 @pytest.mark.parametrize("coding", ["gzip", "zstd", "br"])
@@ -110,7 +123,9 @@ def test_rubbish_behind_other_codings_is_the_error_that_clients_raise(coding: st
 
 @pytest.mark.timed
 def test_a_large_body_is_decoded_in_linear_time() -> None:
-    """zlib hands its unused input back: with all of the body in it, each piece of output would cost a copy of it."""
+    """zlib hands its unused input back: with all of the body in it, each piece of output would cost
+    a copy of it.
+    """
     wire = gzip.compress(random.Random(1).randbytes(48 * 2**20), compresslevel=0)
 
     def cost(size: int) -> float:
@@ -119,7 +134,8 @@ def test_a_large_body_is_decoded_in_linear_time() -> None:
             decode("gzip", wire[:size], 64 * 2**20)
         return time.process_time() - started
 
-    assert cost(len(wire)) < 20 * max(min(cost(len(wire) // 8) for _ in range(3)), 0.02)  # it is 8 if linear, 64 if not
+    # it is 8 if linear, 64 if not
+    assert cost(len(wire)) < 20 * max(min(cost(len(wire) // 8) for _ in range(3)), 0.02)
 
 
 @pytest.mark.parametrize("coding", CODERS)
@@ -132,20 +148,34 @@ def test_damage_is_an_error_or_harmless(coding: str, data: bytes) -> None:
 @pytest.mark.parametrize("coding", ["gzip", "deflate", "br", "zstd"])
 def test_plain_text_under_a_coding_is_undecodable(coding: str) -> None:
     with pytest.raises(UndecodableError):
-        decode(coding, b"data: this is not compressed at all, whatever the header says\n\n" * 3, 1 << 20)
+        decode(
+            coding,
+            b"data: this is not compressed at all, whatever the header says\n\n" * 3,
+            1 << 20,
+        )
 
 
 def test_an_unknown_coding_is_undecodable() -> None:
-    for data in (b"\xff\x06\0\0sNaPpY", b"\xff\x06\0\0sNaPpY" * 9, b"BZh91AY&SY" + bytes(20), b"\xfd7zXZ\0\0"):
+    for data in (
+        b"\xff\x06\0\0sNaPpY",
+        b"\xff\x06\0\0sNaPpY" * 9,
+        b"BZh91AY&SY" + bytes(20),
+        b"\xfd7zXZ\0\0",
+    ):
         with pytest.raises(UndecodableError, match="'snappy' is not known") as caught:
             decode("snappy", data, 1_000)
         assert caught.value.rest == data
 
 
 @table("coding", ["none", "snappy", "gzip, snappy", "utf-8", "x"])
-@table("body", [b"data: \xc3\xa9\n\n" * 9, b'{"a":\n1}', b"x", b"", b"\xef\xbb\xbf{}", "é".encode() * 9])
+@table(
+    "body",
+    [b"data: \xc3\xa9\n\n" * 9, b'{"a":\n1}', b"x", b"", b"\xef\xbb\xbf{}", "é".encode() * 9],
+)
 @table("size", [1, 7, 1_000])
-def test_a_text_under_a_word_that_is_no_coding_is_plain(coding: str, body: bytes, size: int) -> None:
+def test_a_text_under_a_word_that_is_no_coding_is_plain(
+    coding: str, body: bytes, size: int
+) -> None:
     decoder = Decoder(coding)
     assert decoded(decoder, [body[i : i + size] for i in range(0, len(body), size)]) == body
     assert not body or decoder.is_plain
@@ -156,7 +186,9 @@ def test_a_word_beside_a_coding_means_nothing(coding: str) -> None:
     assert decode(coding, gzip.compress(b"text"), 100) == b"text"
 
 
-@table("coding", [None, "", "identity", "Identity", "none", "binary", "UTF-8", "identity, identity"])
+@table(
+    "coding", [None, "", "identity", "Identity", "none", "binary", "UTF-8", "identity, identity"]
+)
 def test_no_coding_changes_nothing(coding: str | None) -> None:
     assert decoded(Decoder(coding), [b"a", b"\x1f\x8b"]) == b"a\x1f\x8b"
 
@@ -172,7 +204,9 @@ def test_an_unlabelled_coding_is_recognised(coding: str, size: int) -> None:
 
 @table("start", [b"data: x", b"\x1f", b"\x1fx", b"\x28\xb5\x2f", b"(", b""])
 def test_sniffing_loses_nothing(start: bytes) -> None:
-    assert decoded(Decoder(None, sniff=True), [start[i : i + 1] for i in range(len(start))]) == start
+    assert (
+        decoded(Decoder(None, sniff=True), [start[i : i + 1] for i in range(len(start))]) == start
+    )
 
 
 def test_text_is_not_held_back_by_sniffing() -> None:

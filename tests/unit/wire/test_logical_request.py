@@ -46,18 +46,37 @@ def test_a_delta_is_put_behind_what_it_continues(turn: bool) -> None:
         *(("input", 1, 1), ("output", 1, 2), ("input", 2, 1), ("output", 2, 1), ("input", 3, 1)),
     ]
     assert (found.depth, found.is_complete, found.missing_id, found.reason) == (2, True, None, None)
-    assert {name: each for name, each in found.body().items() if name != "input"} == {"model": "m", "stream": True}
+    assert {name: each for name, each in found.body().items() if name != "input"} == {
+        "model": "m",
+        "stream": True,
+    }
 
 
 def test_nothing_but_items_is_inherited() -> None:
-    first = made(1, asks("Hi", instructions="Be brief.", tools=[{"name": "a"}]), answer("resp_1", said("Hi")))
+    first = made(
+        1, asks("Hi", instructions="Be brief.", tools=[{"name": "a"}]), answer("resp_1", said("Hi"))
+    )
     second = made(2, asks("So?", "resp_1", tools=[{"name": "b"}]), [])
-    assert logical([first, second]).fields == {"model": "m", "stream": True, "tools": [{"name": "b"}]}
+    assert logical([first, second]).fields == {
+        "model": "m",
+        "stream": True,
+        "tools": [{"name": "b"}],
+    }
 
 
 def test_a_message_over_websocket_is_the_request_that_it_stands_for() -> None:
-    prewarm = made(1, {"type": "response.create", "generate": False, **asks([user("x")])}, answer("resp_w"), turn=True)
-    turn = made(2, {"type": "response.create", "stream_id": "a", **asks([user("y")], "resp_w")}, [], turn=True)
+    prewarm = made(
+        1,
+        {"type": "response.create", "generate": False, **asks([user("x")])},
+        answer("resp_w"),
+        turn=True,
+    )
+    turn = made(
+        2,
+        {"type": "response.create", "stream_id": "a", **asks([user("y")], "resp_w")},
+        [],
+        turn=True,
+    )
     found = logical([prewarm, turn])
     assert found.fields == {"model": "m", "stream": True}
     assert items_of(found.parts) == [user("x"), user("y")]
@@ -74,10 +93,17 @@ def test_a_link_that_was_not_recorded_stays_and_is_named() -> None:
 
 def test_a_link_leads_to_the_last_exchange_before() -> None:
     """Servers of tests give every response the same id, and may even name it as its own."""
-    every = [made(number, asks(str(number), "resp_1"), answer("resp_1", said(f"{number}!"))) for number in (1, 2, 3)]
+    every = [
+        made(number, asks(str(number), "resp_1"), answer("resp_1", said(f"{number}!")))
+        for number in (1, 2, 3)
+    ]
     found = logical(every, 1)
     assert (found.depth, found.missing_id) == (1, "resp_1")
-    assert [item.get("content") for item in items_of(found.parts)] == ["1", said("1!")["content"], "2"]
+    assert [item.get("content") for item in items_of(found.parts)] == [
+        "1",
+        said("1!")["content"],
+        "2",
+    ]
 
 
 def test_a_conversation_has_what_was_recorded_of_it_and_is_never_complete() -> None:
@@ -110,7 +136,9 @@ def test_both_ways_to_send_a_conversation_compare_equal() -> None:
     deltas, whole = by_delta(), whole_history()
     one, other = LogicalRequests(deltas, compared=True), LogicalRequests(whole, compared=True)
     for a, b in zip(deltas, whole, strict=True):
-        assert json.loads(msgspec.json.encode(one.of(a).body())) == json.loads(msgspec.json.encode(other.of(b).body()))
+        assert json.loads(msgspec.json.encode(one.of(a).body())) == json.loads(
+            msgspec.json.encode(other.of(b).body())
+        )
 
 
 def test_a_request_that_is_not_recorded_goes_on_from_what_is() -> None:
@@ -119,7 +147,9 @@ def test_a_request_that_is_not_recorded_goes_on_from_what_is() -> None:
     assert (found.depth, len(items_of(found.parts))) == (3, 8)
 
 
-@pytest.mark.parametrize("target", ["/v1/chat/completions", "/v1beta/models/g:generateContent", "/x"])
+@pytest.mark.parametrize(
+    "target", ["/v1/chat/completions", "/v1beta/models/g:generateContent", "/x"]
+)
 def test_formats_without_links_are_whole_as_they_were_sent(target: str) -> None:
     body = {"messages": [], "previous_response_id": "resp_1"}
     found = LogicalRequests([]).of_body(target, json.dumps(body).encode())
@@ -127,11 +157,15 @@ def test_formats_without_links_are_whole_as_they_were_sent(target: str) -> None:
     assert links_in(target, json.dumps(body).encode()) == Links()
 
 
-def thread(number: int, body: dict[str, Any], *events: dict[str, Any], document: Any = None) -> Recording:
+def thread(
+    number: int, body: dict[str, Any], *events: dict[str, Any], document: Any = None
+) -> Recording:
     """An exchange with Anthropic Messages."""
     made_so = made(number, body, events, document=document)
     ids = {"api": "anthropic", "target": "/v1/messages"}
-    return msgspec.structs.replace(made_so, exchange=msgspec.structs.replace(made_so.exchange, **ids))
+    return msgspec.structs.replace(
+        made_so, exchange=msgspec.structs.replace(made_so.exchange, **ids)
+    )
 
 
 def block(step: str, index: int, **fields: Any) -> dict[str, Any]:
@@ -140,7 +174,10 @@ def block(step: str, index: int, **fields: Any) -> dict[str, Any]:
 
 USE = {"type": "tool_use", "id": "toolu_1", "name": "roll", "input": {"dice": 2}}
 ASKED = {"role": "user", "content": "Roll."}
-TOLD = {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "toolu_1", "content": "7"}]}
+TOLD = {
+    "role": "user",
+    "content": [{"type": "tool_result", "tool_use_id": "toolu_1", "content": "7"}],
+}
 
 
 @pytest.mark.parametrize("is_stream", [True, False])
@@ -163,8 +200,13 @@ def test_a_thread_is_put_together_message_by_message(is_stream: bool) -> None:
     found = logical([answered, second])
     assert found.body().keys() == {"model", "messages"}
     assert items_of(found.parts) == [ASKED, {"role": "assistant", "content": [thought, USE]}, TOLD]
-    whole = thread(1, {"model": "m", "messages": [ASKED, {"role": "assistant", "content": [USE]}, TOLD]})
-    bodies = [LogicalRequests(every, compared=True).of(every[-1]).encoded() for every in ([answered, second], [whole])]
+    whole = thread(
+        1, {"model": "m", "messages": [ASKED, {"role": "assistant", "content": [USE]}, TOLD]}
+    )
+    bodies = [
+        LogicalRequests(every, compared=True).of(every[-1]).encoded()
+        for every in ([answered, second], [whole])
+    ]
     assert json.loads(bodies[0]) == json.loads(bodies[1])
 
 
@@ -205,7 +247,15 @@ def test_a_turn_of_codex_is_put_together_from_its_prewarm_on() -> None:
     found = logical(turns("codex-0.169"))
     assert (found.depth, found.is_complete) == (2, True)
     assert [item["type"] for item in items_of(found.parts)] == [
-        *("message", "message", "message", "message", "reasoning", "function_call", "function_call_output"),
+        *(
+            "message",
+            "message",
+            "message",
+            "message",
+            "reasoning",
+            "function_call",
+            "function_call_output",
+        ),
     ]
     assert "generate" not in found.fields
     assert "tools" in found.fields

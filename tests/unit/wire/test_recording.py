@@ -43,12 +43,18 @@ def test_a_body_whose_coding_was_undone_has_no_coding_in_its_headers() -> None:
 @pytest.mark.parametrize("coding", ["snappy", "gzip"])
 def test_a_body_that_is_still_coded_keeps_the_coding_in_its_headers(coding: str) -> None:
     made = of_coding(coding, b"\xff\x06\x00", b"\x00sNaPpY")
-    assert (body(made), made.headers) == (b"\xff\x06\x00\x00sNaPpY", [KEPT, ("Content-Encoding", coding)])
+    assert (body(made), made.headers) == (
+        b"\xff\x06\x00\x00sNaPpY",
+        [KEPT, ("Content-Encoding", coding)],
+    )
 
 
 def test_a_body_that_is_still_coded_is_played_in_the_reads_that_were_recorded() -> None:
     chunks = answer(of_coding("snappy", b"\xff\x06\x00", b"\x00sNaPpY")).chunks
-    assert [(chunk.t_ns, chunk.data) for chunk in chunks] == [(2 * MS, b"\xff\x06\x00"), (3 * MS, b"\x00sNaPpY")]
+    assert [(chunk.t_ns, chunk.data) for chunk in chunks] == [
+        (2 * MS, b"\xff\x06\x00"),
+        (3 * MS, b"\x00sNaPpY"),
+    ]
 
 
 def test_a_body_whose_coding_was_undone_in_part_is_not_said_to_be_coded() -> None:

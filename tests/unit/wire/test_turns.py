@@ -31,7 +31,9 @@ from tests.support.tables import table
 from tests.support.websocket import answer, connection, message, turn
 
 JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text(), lambda inner: st.dictionaries(st.text(), inner), max_leaves=5
+    st.none() | st.booleans() | st.integers() | st.text(),
+    lambda inner: st.dictionaries(st.text(), inner),
+    max_leaves=5,
 )
 
 
@@ -55,7 +57,10 @@ def test_what_only_a_stream_has_is_no_message(block: bytes) -> None:
 @pytest.mark.parametrize(
     ("message", "post"),
     [
-        ({"type": "response.create", "model": "m", "stream_id": "a"}, {"model": "m", "stream": True}),
+        (
+            {"type": "response.create", "model": "m", "stream_id": "a"},
+            {"model": "m", "stream": True},
+        ),
         ({"type": "response.create", "generate": True}, {"stream": True}),
         ({"type": "response.create", "generate": False}, {"generate": False, "stream": True}),
         ({"type": "other", "stream": False}, {"type": "other", "stream": True}),
@@ -77,7 +82,11 @@ def test_half_an_emoji_survives() -> None:
 
 def test_a_turn_is_a_stream() -> None:
     recorded = turn({"model": "m"}, *answer("resp_1"))
-    assert (is_turn(recorded), is_connection(recorded), is_connection(connection())) == (True, False, True)
+    assert (is_turn(recorded), is_connection(recorded), is_connection(connection())) == (
+        True,
+        False,
+        True,
+    )
     stream = as_sse(recorded)
     assert stream.response is not None
     expected = (200, {"openai-model": "m-1", "content-type": "text/event-stream"})
@@ -108,7 +117,11 @@ def test_a_turn_without_an_answer_has_none() -> None:
 
 @pytest.mark.parametrize("body", [b'{"error":{"message":"no"}}', b'{"message":"no"}'])
 def test_an_error_over_http_is_a_message(body: bytes) -> None:
-    assert json.loads(error_message(429, body)) == {"type": "error", "status": 429, "error": {"message": "no"}}
+    assert json.loads(error_message(429, body)) == {
+        "type": "error",
+        "status": 429,
+        "error": {"message": "no"},
+    }
 
 
 def test_an_error_that_is_no_json_is_a_message() -> None:
@@ -120,7 +133,10 @@ def test_the_answer_to_a_prewarm_is_the_same_each_time() -> None:
     assert not is_prewarm("/v1/responses", b'{"generate":true}')
     assert not is_prewarm("/v1/messages", b'{"generate":false}')
     created, completed = map(json.loads, prewarm_answer(b'{"model":"m","generate":false}'))
-    assert (created["response"]["id"], created["response"]["model"]) == (completed["response"]["id"], "m")
+    assert (created["response"]["id"], created["response"]["model"]) == (
+        completed["response"]["id"],
+        "m",
+    )
     assert prewarm_answer(b"{}") == prewarm_answer(b"{}") != prewarm_answer(b"{ }")
 
 
@@ -132,7 +148,9 @@ def test_har_has_a_turn_as_a_post_and_other_messages_with_their_connection() -> 
     assert (post["request"]["method"], post["response"]["status"]) == ("POST", 200)
     assert json.loads(post["request"]["postData"]["text"]) == {"model": "m", "stream": True}
     assert [each["data"].encode() for each in post["_eventSourceMessages"]] == answer("resp_1")
-    assert [(each["type"], each["opcode"], each["data"]) for each in switched["_webSocketMessages"]] == [
+    assert [
+        (each["type"], each["opcode"], each["data"]) for each in switched["_webSocketMessages"]
+    ] == [
         ("receive", 1, "{}"),
         ("send", 2, "/w=="),
     ]

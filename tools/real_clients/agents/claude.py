@@ -12,7 +12,9 @@ _PRINT = ("claude", "-p", "--output-format", "json", "--allowedTools", "Bash,Age
 
 
 def read(stdout: str, stderr: str) -> Said:
-    """The JSON of `claude -p`: of several results, as with a sub-agent in the background, the last one counts."""
+    """The JSON of `claude -p`: of several results, as with a sub-agent in the background, the last
+    one counts.
+    """
     results = [json.loads(line) for line in stdout.splitlines() if line.startswith("{")]
     last = results[-1]
     used = list(last["modelUsage"].values())

@@ -9,7 +9,15 @@ from tools.real_clients.client import AGENT_PROMPT, PROMPT, SLOW_PROMPT, SUB_PRO
 _VERSION = "0.171.0"
 _PACKAGES = (f"@openai/codex@{_VERSION}",)
 _EXEC = ("codex", "exec", "--json", "--skip-git-repo-check")
-_AGAIN = ("codex", "exec", "resume", "--last", "--json", "--skip-git-repo-check", "And now a greeting.")
+_AGAIN = (
+    "codex",
+    "exec",
+    "resume",
+    "--last",
+    "--json",
+    "--skip-git-repo-check",
+    "And now a greeting.",
+)
 _OWN_PROVIDER = """\
 model_provider = "mine"
 [model_providers.mine]
@@ -22,7 +30,10 @@ http_headers = { "x-mine" = "yes" }
 
 
 def read(stdout: str, stderr: str) -> Said:
-    """The lines of `codex exec --json`. Its tokens are those of its own thread, not of sub-agents."""
+    """The lines of `codex exec --json`.
+
+    Its tokens are those of its own thread, not of sub-agents.
+    """
     events = [json.loads(line) for line in stdout.splitlines() if line.startswith("{")]
     items = [event["item"] for event in events if event["type"] == "item.completed"]
     text = [item["text"] for item in items if item["type"] == "agent_message"][-1]
@@ -31,7 +42,9 @@ def read(stdout: str, stderr: str) -> Said:
     return Said(text, usage["input_tokens"], usage["output_tokens"], f"thread_id = '{thread}'")
 
 
-def _client(name: str, *, model: str = "", prompt: str = PROMPT, websocket: bool = True, **more: object) -> Client:
+def _client(
+    name: str, *, model: str = "", prompt: str = PROMPT, websocket: bool = True, **more: object
+) -> Client:
     chosen = ("-m", model) if model else ()
     return Client(
         f"Codex CLI, {name}",
@@ -67,7 +80,12 @@ def _own(name: str, *, websocket: bool) -> Client:
 
 CODEX = (
     _client("key", again=_AGAIN),
-    _client("logged in by key", again=_AGAIN, env=_NO_KEY, login=(("codex", "login", "--with-api-key"), "sk-login\n")),
+    _client(
+        "logged in by key",
+        again=_AGAIN,
+        env=_NO_KEY,
+        login=(("codex", "login", "--with-api-key"), "sk-login\n"),
+    ),
     _own("own provider", websocket=False),
     _own("own provider, WebSocket", websocket=True),
     _client(

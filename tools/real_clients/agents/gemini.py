@@ -29,7 +29,9 @@ GEMINI = (
         again=(*_PROMPTED, "--resume", "latest", "-p", "And now a greeting."),
         slow=(*_PROMPTED, "-p", SLOW_PROMPT),
         read=read,
-        files={".gemini/settings.json": '{"security": {"auth": {"selectedType": "gemini-api-key"}}}'},
+        files={
+            ".gemini/settings.json": '{"security": {"auth": {"selectedType": "gemini-api-key"}}}'
+        },
         wiring=("gemini",),
     ),
 )

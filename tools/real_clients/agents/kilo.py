@@ -8,7 +8,17 @@ from tools.real_clients.agents.opencode import read
 from tools.real_clients.client import PROMPT, SLOW_PROMPT, Client
 
 _VERSION = "7.7.7"
-_RUN = ("kilo", "run", "--format", "json", "--auto", "--title", "bottles", "-m", "google/gemini-2.5-flash")
+_RUN = (
+    "kilo",
+    "run",
+    "--format",
+    "json",
+    "--auto",
+    "--title",
+    "bottles",
+    "-m",
+    "google/gemini-2.5-flash",
+)
 _GOOGLE = {"baseURL": "{env:GOOGLE_GEMINI_BASE_URL}/v1beta", "apiKey": "{env:GEMINI_API_KEY}"}
 _SETTINGS = {"provider": {"google": {"options": _GOOGLE}}}
 

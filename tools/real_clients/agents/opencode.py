@@ -58,6 +58,9 @@ OPENCODE = (
         wiring=("vercel",),
         env={"ANTHROPIC_API_KEY": "", "GEMINI_API_KEY": ""},
         own_ids=r"ses_\w+",
-        waived={"interrupted": "as in the rows above", "tokens": "it reports its own, not those of its sub-agent"},
+        waived={
+            "interrupted": "as in the rows above",
+            "tokens": "it reports its own, not those of its sub-agent",
+        },
     ),
 )

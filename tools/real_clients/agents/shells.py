@@ -8,12 +8,26 @@ from collections.abc import Callable
 from tools.real_clients.client import SLOW_PROMPT, TALK_PROMPT, Client, Said
 
 _AIDER = (
-    *("aider", "--no-git", "--yes-always", "--no-check-update", "--no-show-model-warnings", "--no-pretty"),
-    *("--no-show-release-notes", "--analytics-disable", "--no-gitignore", "--no-suggest-shell-commands"),
+    *(
+        "aider",
+        "--no-git",
+        "--yes-always",
+        "--no-check-update",
+        "--no-show-model-warnings",
+        "--no-pretty",
+    ),
+    *(
+        "--no-show-release-notes",
+        "--analytics-disable",
+        "--no-gitignore",
+        "--no-suggest-shell-commands",
+    ),
 )
 _LLM = ("llm", "--no-log", "-u")
 _LLM_PROMPT = "What is the weather in Paris and in Bern?"
-_LLM_TOOL = "def get_weather(city: str, unit: str) -> str:\n    return f'{len(city)} degrees in {city}'\n"
+_LLM_TOOL = (
+    "def get_weather(city: str, unit: str) -> str:\n    return f'{len(city)} degrees in {city}'\n"
+)
 
 
 def read_aider(stdout: str, stderr: str) -> Said:
@@ -38,7 +52,8 @@ def read_llm_anthropic(stdout: str, stderr: str) -> Said:
 
 
 def _aider(name: str, model: str, wiring: str) -> Client:
-    ask = (*_AIDER, "--edit-format", "whole", "--model", model)  # its reminder of others has a keyword of the demo
+    # its reminder of others has a keyword of the demo
+    ask = (*_AIDER, "--edit-format", "whole", "--model", model)
     return Client(
         f"aider, {name}",
         "0.86.2",

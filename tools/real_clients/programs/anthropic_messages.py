@@ -23,14 +23,20 @@ def loop(tokens: Tokens) -> str:
         if not calls:
             return "".join(block.text for block in message.content if block.type == "text")
         results = [
-            {"type": "tool_result", "tool_use_id": call.id, "content": get_weather(**call.input)} for call in calls
+            {"type": "tool_result", "tool_use_id": call.id, "content": get_weather(**call.input)}
+            for call in calls
         ]
-        messages += [{"role": "assistant", "content": message.content}, {"role": "user", "content": results}]
+        messages += [
+            {"role": "assistant", "content": message.content},
+            {"role": "user", "content": results},
+        ]
 
 
 def slow() -> None:
     messages = [{"role": "user", "content": SLOW_PROMPT}]
-    with client.messages.stream(model="claude-sonnet-4-6", max_tokens=1024, messages=messages) as stream:
+    with client.messages.stream(
+        model="claude-sonnet-4-6", max_tokens=1024, messages=messages
+    ) as stream:
         for text in stream.text_stream:
             tell(text)
 

@@ -7,7 +7,8 @@ import asyncio
 from claude_agent_sdk import ClaudeAgentOptions, ResultMessage, StreamEvent, query
 from weather import SLOW_PROMPT, Tokens, main, tell
 
-PROMPT = "Use the shell to count the bottles."  # it cannot be given a function of the name get_weather
+# it cannot be given a function of the name get_weather
+PROMPT = "Use the shell to count the bottles."
 
 
 async def ask() -> ResultMessage:
@@ -24,7 +25,9 @@ def loop(tokens: Tokens) -> str:
 
 
 async def stream() -> None:
-    async for message in query(prompt=SLOW_PROMPT, options=ClaudeAgentOptions(include_partial_messages=True)):
+    async for message in query(
+        prompt=SLOW_PROMPT, options=ClaudeAgentOptions(include_partial_messages=True)
+    ):
         if isinstance(message, StreamEvent):
             tell(message.event.get("delta", {}).get("text", ""))
 

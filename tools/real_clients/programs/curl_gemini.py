@@ -9,6 +9,8 @@ run(
     f"x-goog-api-key: {environ['GEMINI_API_KEY']}",
     '{"contents": [{"role": "user", "parts": [{"text": "PROMPT"}]}]}',
     lambda chunk: "".join(
-        part["text"] for part in chunk["candidates"][0]["content"]["parts"] if "text" in part and "thought" not in part
+        part["text"]
+        for part in chunk["candidates"][0]["content"]["parts"]
+        if "text" in part and "thought" not in part
     ),
 )

@@ -15,7 +15,9 @@ CURL = ("curl", "--silent", "--show-error", "--fail-with-body", "--no-buffer")
 
 
 def run(url: str, header: str, body: str, text_of: Callable[[Any], str | None]) -> None:
-    """Ask at `url`, with a `header` for the key and PROMPT in the JSON `body`; `text_of` an event is its new text."""
+    """Ask at `url`, with a `header` for the key and PROMPT in the JSON `body`; `text_of` an event
+    is its new text.
+    """
 
     def ask(prompt: str) -> None:
         headers = ("--header", "content-type: application/json", "--header", header)

@@ -19,7 +19,9 @@ def run(model: str) -> None:
         options = {"include_usage": True}
         while True:
             chunks = list(
-                litellm.completion(model, messages=messages, tools=[TOOL], stream=True, stream_options=options)
+                litellm.completion(
+                    model, messages=messages, tools=[TOOL], stream=True, stream_options=options
+                )
             )
             completion = litellm.stream_chunk_builder(chunks, messages=messages)
             tokens.add(completion.usage.prompt_tokens, completion.usage.completion_tokens)

@@ -10,14 +10,20 @@ MODEL = OpenaiChatModel("gpt-5.5")
 
 def loop(tokens: Tokens) -> str:
     wanted = [str, ParallelFunctionCall]
-    chat = Chat([UserMessage(PROMPT)], functions=[get_weather], output_types=wanted, model=MODEL).submit()
+    chat = Chat(
+        [UserMessage(PROMPT)], functions=[get_weather], output_types=wanted, model=MODEL
+    ).submit()
     while isinstance(chat.last_message.content, ParallelFunctionCall):
         chat = chat.exec_function_call().submit()
     return chat.last_message.content
 
 
 def slow() -> None:
-    for text in Chat([UserMessage(SLOW_PROMPT)], output_types=[StreamedStr], model=MODEL).submit().last_message.content:
+    for text in (
+        Chat([UserMessage(SLOW_PROMPT)], output_types=[StreamedStr], model=MODEL)
+        .submit()
+        .last_message.content
+    ):
         tell(text)
 
 

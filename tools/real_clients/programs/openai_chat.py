@@ -8,7 +8,10 @@ from openai import OpenAI
 from weather import PARAMETERS, PROMPT, SLOW_PROMPT, Tokens, get_weather, main, tell
 
 client = OpenAI()
-TOOL = {"type": "function", "function": {"name": "get_weather", "parameters": PARAMETERS, "strict": True}}
+TOOL = {
+    "type": "function",
+    "function": {"name": "get_weather", "parameters": PARAMETERS, "strict": True},
+}
 
 
 def loop(tokens: Tokens) -> str:

@@ -23,7 +23,10 @@ def loop(tokens: Tokens) -> str:
             if not calls:
                 return response.output_text
             outputs = [(call.call_id, get_weather(**json.loads(call.arguments))) for call in calls]
-            new = [{"type": "function_call_output", "call_id": id, "output": output} for id, output in outputs]
+            new = [
+                {"type": "function_call_output", "call_id": id, "output": output}
+                for id, output in outputs
+            ]
             more = {"previous_response_id": response.id}
 
 

@@ -1,4 +1,6 @@
-"""openai-python over the Responses API, on one asynchronous WebSocket: the whole history with every turn."""
+"""openai-python over the Responses API, on one asynchronous WebSocket: the whole history with every
+turn.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ async def converse(tokens: Tokens) -> str:
     async with AsyncOpenAI() as client, client.responses.connect() as connection:
         while True:
             await connection.response.create(model="gpt-5.5", input=history, tools=[TOOL])
-            response = await anext(event.response async for event in connection if event.type == END)
+            response = await anext(
+                event.response async for event in connection if event.type == END
+            )
             tokens.add(response.usage.input_tokens, response.usage.output_tokens)
             calls = [item for item in response.output if item.type == "function_call"]
             if not calls:
@@ -25,7 +29,9 @@ async def converse(tokens: Tokens) -> str:
             history += [item.to_dict() for item in response.output]
             for call in calls:
                 output = get_weather(**json.loads(call.arguments))
-                history.append({"type": "function_call_output", "call_id": call.call_id, "output": output})
+                history.append(
+                    {"type": "function_call_output", "call_id": call.call_id, "output": output}
+                )
 
 
 async def stream() -> None:

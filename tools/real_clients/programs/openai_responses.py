@@ -23,7 +23,9 @@ def loop(tokens: Tokens) -> str:
         history += response.output
         for call in calls:
             output = get_weather(**json.loads(call.arguments))
-            history.append({"type": "function_call_output", "call_id": call.call_id, "output": output})
+            history.append(
+                {"type": "function_call_output", "call_id": call.call_id, "output": output}
+            )
 
 
 def slow() -> None:

@@ -22,13 +22,17 @@ def get_weather(city: str, unit: str) -> str:
 
 
 class Tokens:
-    """A sum of what the library reports: cached tokens are part of the input, reasoning is part of the output."""
+    """A sum of what the library reports: cached tokens are part of the input, reasoning is part of
+    the output.
+    """
 
     def __init__(self) -> None:
         self.sum: dict[str, int] | None = None
 
     def add(self, input_tokens: int | None, output_tokens: int | None) -> None:
-        """Add the counts of one response, or of the whole loop; None is what a library without a report gives."""
+        """Add the counts of one response, or of the whole loop; None is what a library without a
+        report gives.
+        """
         if input_tokens is None or output_tokens is None:
             return
         had = self.sum or {"input_tokens": 0, "output_tokens": 0}

@@ -1,20 +1,22 @@
-"""Purging: a session is deleted permanently from the log and from everything that was computed from it.
+"""Purging: a session is deleted permanently from the log and from everything that was computed from
+it.
 
 Rules of this file:
 
-* A session is purged in one transaction. Its tombstone comes first: only a session that has one can be deleted from the
-  log, and nothing can be added to it afterwards.
-* No other process writes meanwhile. On a server a transaction that looked for the tombstone before would add its rows
-  after; so a purge waits for those that have begun, and those that begin later see it
-  (`recorder.store.postgres.writer`).
-* Deleted is not gone: `sweep` removes what is left. SQLite overwrites deleted rows in place (`secure_delete`), but
-  pages that were split or joined before keep copies of the rows that were moved. Only a new file has none: a sweep
-  writes one. A server keeps deleted rows for transactions that began before, and until a VACUUM; their bytes stay
-  until the room is used again, and in its WAL and backups. A client of the server cannot promise more.
-* What goes into an archive is deleted in the same way, if it is still what the archive has: its tombstone names the
-  archive (`recorder.archive`).
-* Journals are not looked into here. The tombstone has the ids of exchanges that a journal may repeat; those of other
-  machines are known by their places in the log.
+* A session is purged in one transaction. Its tombstone comes first: only a session that has one can
+  be deleted from the log, and nothing can be added to it afterwards.
+* No other process writes meanwhile. On a server a transaction that looked for the tombstone before
+  would add its rows after; so a purge waits for those that have begun, and those that begin later
+  see it (`recorder.store.postgres.writer`).
+* Deleted is not gone: `sweep` removes what is left. SQLite overwrites deleted rows in place
+  (`secure_delete`), but pages that were split or joined before keep copies of the rows that were
+  moved. Only a new file has none: a sweep writes one. A server keeps deleted rows for transactions
+  that began before, and until a VACUUM; their bytes stay until the room is used again, and in its
+  WAL and backups. A client of the server cannot promise more.
+* What goes into an archive is deleted in the same way, if it is still what the archive has: its
+  tombstone names the archive (`recorder.archive`).
+* Journals are not looked into here. The tombstone has the ids of exchanges that a journal may
+  repeat; those of other machines are known by their places in the log.
 """
 
 from __future__ import annotations
@@ -54,7 +56,9 @@ _NAMING = Statement(f"{_GONE} WHERE counts LIKE '%' || :recorder_id || '%'")
 
 
 class Archived(NamedTuple):
-    """An archive that has a session, by its name, and the hash of the last event of each exchange that it has."""
+    """An archive that has a session, by its name, and the hash of the last event of each exchange
+    that it has.
+    """
 
     name: str
     last_hashes: Mapping[str, bytes | None]
@@ -69,10 +73,12 @@ def purge(
     is_alive: Callable[[str], bool] = lambda _recorder_id: False,
     archived: Archived | None = None,
 ) -> Counts | None:
-    """Delete a session; return its counts, or None if it does not exist, or has grown since it was `archived`.
+    """Delete a session; return its counts, or None if it does not exist, or has grown since it was
+    `archived`.
 
-    `journals` are the ids of recorders whose journal exists, `is_alive` returns whether a recorder runs. Raises
-    `RecorderError` if one of them is recording the session just now, or the user may not delete.
+    `journals` are the ids of recorders whose journal exists, `is_alive` returns whether a recorder
+    runs. Raises `RecorderError` if one of them is recording the session just now, or the user may
+    not delete.
     """
     key = {"session_id": session_id}
     with store.transaction(alone=True):
@@ -94,7 +100,10 @@ def purge(
         [(count, size_bytes)] = store.ask(_EVENTS, key)
         counts = Counts(len(found), count, size_bytes, late, archived.name if archived else "")
         last_hash = next(filter(None, reversed(hashes.values())), None)
-        _bury(store, Tombstone(session_id, now_ns, reason, msgspec.json.encode(counts).decode(), last_hash))
+        _bury(
+            store,
+            Tombstone(session_id, now_ns, reason, msgspec.json.encode(counts).decode(), last_hash),
+        )
         _unindex(store, key)
         for statement in _DELETES.values():
             store.run(statement, key)
@@ -102,12 +111,15 @@ def purge(
     return counts
 
 
-def sweep(database: str | Path | URL, *, vacuum: bool = True, busy_timeout_s: float = BUSY_TIMEOUT_S) -> bool:
-    """Remove the traces of deleted rows, as far as possible from here: from the full-text index, a file, its WAL; on a
-    server, from the tables.
+def sweep(
+    database: str | Path | URL, *, vacuum: bool = True, busy_timeout_s: float = BUSY_TIMEOUT_S
+) -> bool:
+    """Remove the traces of deleted rows, as far as possible from here: from the full-text index, a
+    file, its WAL; on a server, from the tables.
 
-    Without `vacuum` a file keeps its size, and copies of rows that were moved in it; a server does it at its own time.
-    Return True if no reader prevented it: a transaction that stays open keeps what existed when it began.
+    Without `vacuum` a file keeps its size, and copies of rows that were moved in it; a server does
+    it at its own time. Return True if no reader prevented it: a transaction that stays open keeps
+    what existed when it began.
     """
     url = database_url(database)
     return writing_of(url).sweep(url, vacuum=vacuum, busy_timeout_s=busy_timeout_s)
@@ -131,8 +143,9 @@ def _bury(store: Store, tombstone: Tombstone) -> None:
 
 
 def bury(store: Store, tombstone: Tombstone) -> bool:
-    """Insert the tombstone of a purge elsewhere, unless the log has the session: then return False. In a transaction
-    that excludes other writers.
+    """Insert the tombstone of a purge elsewhere, unless the log has the session: then return False.
+
+    In a transaction that excludes other writers.
     """
     if list(store.ask(_EXISTS, {"session_id": tombstone.session_id})):
         return False
@@ -141,7 +154,10 @@ def bury(store: Store, tombstone: Tombstone) -> bool:
 
 
 def _unindex(store: Store, key: Mapping[str, str]) -> None:
-    """Remove the words of a session from the full-text indexes. Damaged ones are rebuilt without them."""
+    """Remove the words of a session from the full-text indexes.
+
+    Damaged ones are rebuilt without them.
+    """
     try:
         with attempt(store):
             for statement in _UNINDEX:
@@ -155,13 +171,19 @@ def _unindex(store: Store, key: Mapping[str, str]) -> None:
 
 
 def refused_because(store: Store, session_id: str) -> str | None:
-    """Return why the log takes nothing more of a session, as "was purged"; None if it does. In a transaction."""
-    return next((_gone(Tombstone(*row)) for row in store.ask(_GONE_SESSION, {"session_id": session_id})), None)
+    """Return why the log takes nothing more of a session, as "was purged"; None if it does.
+
+    In a transaction.
+    """
+    return next(
+        (_gone(Tombstone(*row)) for row in store.ask(_GONE_SESSION, {"session_id": session_id})),
+        None,
+    )
 
 
 def late_exchanges(store: Store, recorder_id: str) -> dict[str, str]:
-    """Return the exchanges that a recorder's journal may still hold of sessions that are gone, and why they are, as
-    `refused_because` does. In a transaction.
+    """Return the exchanges that a recorder's journal may still hold of sessions that are gone, and
+    why they are, as `refused_because` does. In a transaction.
     """
     late: dict[str, str] = {}
     for row in store.ask(_NAMING, {"recorder_id": recorder_id}):

@@ -1,4 +1,6 @@
-"""Tombstones of sessions that were purged or archived: when, why, how much, where late records may come from."""
+"""Tombstones of sessions that were purged or archived: when, why, how much, where late records may
+come from.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,8 @@ class Counts(msgspec.Struct, frozen=True):
     exchanges: int = 0
     events: int = 0
     bytes: int = 0
-    # Of each recorder whose journal was still there: the ids of the exchanges that it may tell once more.
+    # Of each recorder whose journal was still there: the ids of the exchanges that it may tell once
+    # more.
     late: dict[str, list[str]] = {}
     archive: str = ""  # where the session is instead, without a password
 

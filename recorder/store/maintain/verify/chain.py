@@ -1,11 +1,12 @@
 """Verification of the events of one exchange: its chain of hashes, its order, its sums.
 
-A pure function of one exchange, fed event by event: it keeps counts and digests only. It knows no database: what
-surrounds an exchange is verified by `recorder.store.maintain.verify.log`.
+A pure function of one exchange, fed event by event: it keeps counts and digests only. It knows no
+database: what surrounds an exchange is verified by `recorder.store.maintain.verify.log`.
 
-The basis: every event is hashed together with the one before it, and `end` has the counts of what came before. So
-nothing in the middle of an exchange can be changed, removed, added or moved unseen. If its last events are cut off,
-`end` is missing; a note behind `end` that is removed leaves no trace.
+The basis: every event is hashed together with the one before it, and `end` has the counts of what
+came before. So nothing in the middle of an exchange can be changed, removed, added or moved unseen.
+If its last events are cut off, `end` is missing; a note behind `end` that is removed leaves no
+trace.
 """
 
 from __future__ import annotations
@@ -53,7 +54,10 @@ class LogFinding(msgspec.Struct, frozen=True):
     "What is wrong, as a sentence."
 
     def line(self, session_id: str) -> str:
-        """Return it with its place. Ids in it may be anything: whoever changed them wrote what he liked."""
+        """Return it with its place.
+
+        Ids in it may be anything: whoever changed them wrote what he liked.
+        """
         exchange = f"/{self.exchange_id}" if self.exchange_id else ""
         pos = "" if self.pos is None else f" @{self.pos}"
         return f"bad     {session_id}{exchange}{pos}: {self.message}"
@@ -77,12 +81,15 @@ class RecordedGap(msgspec.Struct, frozen=True):
 
 
 class ChainVerifier:
-    """The events of one exchange, in order of their positions, checked against each other and its row."""
+    """The events of one exchange, in order of their positions, checked against each other and its
+    row.
+    """
 
     def __init__(self, session_id: str, exchange_id: str, exchange: Exchange | None = None) -> None:
         """Without `exchange`, its row, the events are checked against each other only."""
         self._exchange_id, self._exchange = exchange_id, exchange
-        self._previous = _roots(session_id, exchange_id, exchange)  # what the next event may be chained to
+        # what the next event may be chained to
+        self._previous = _roots(session_id, exchange_id, exchange)
         self._next = 0
         self._unlisted = 0
         self._sums = Sums()
@@ -120,7 +127,9 @@ class ChainVerifier:
         if self._exchange is not None and self._request is not None:
             self._compare(0, "request", _row(self._request, self._exchange))
         if self._unlisted:
-            self.findings.append(LogFinding(self._exchange_id, None, "more", f"and {self._unlisted} findings more"))
+            self.findings.append(
+                LogFinding(self._exchange_id, None, "more", f"and {self._unlisted} findings more")
+            )
         return self.findings
 
     # -- one event after the other
@@ -129,21 +138,36 @@ class ChainVerifier:
         if event.pos == self._next:
             return
         if event.pos < self._next:
-            self._find(event.pos, "position", "there is a second event at this position, or one before the first")
+            self._find(
+                event.pos,
+                "position",
+                "there is a second event at this position, or one before the first",
+            )
         else:
-            span = f"{self._next} to {event.pos - 1}" if event.pos > self._next + 1 else str(self._next)
-            self._find(self._next, "position", f"missing: position {span}, removed from the exchange")
+            span = (
+                f"{self._next} to {event.pos - 1}"
+                if event.pos > self._next + 1
+                else str(self._next)
+            )
+            self._find(
+                self._next, "position", f"missing: position {span}, removed from the exchange"
+            )
         self._previous = ()  # what it is chained to is not here
 
     def _check_link(self, event: Event) -> None:
-        """Check the hash. After a break the chain continues from the event, so that one change is one finding."""
+        """Check the hash.
+
+        After a break the chain continues from the event, so that one change is one finding.
+        """
         try:
             due = [_linked(previous, event) for previous in self._previous]
         except _UNREADABLE as error:
             self._find(event.pos, "hash", f"its columns hold what no event has ({error})")
             due = [event.hash]
         if due and event.hash not in due:
-            message = "it was changed or moved, or the event before it was: its hash follows from neither"
+            message = (
+                "it was changed or moved, or the event before it was: its hash follows from neither"
+            )
             self._find(event.pos, "hash", message)
             self._previous = (event.hash, *due)
         else:
@@ -174,7 +198,10 @@ class ChainVerifier:
         comparisons: Comparisons = [("events", end.events, event.pos)]
         if not self._sums.are_unknown_to(end):
             complete = self._request is not None and self._request.complete
-            comparisons += [*self._sums.response(end), ("lossless", end.lossless, self._sums.lossless(end, complete))]
+            comparisons += [
+                *self._sums.response(end),
+                ("lossless", end.lossless, self._sums.lossless(end, complete)),
+            ]
         self._compare(event.pos, "end", comparisons)
 
     def _compare(self, pos: int, record: str, comparisons: Comparisons) -> None:
@@ -242,7 +269,10 @@ class Sums:
     # -- what records say, and what it is
 
     def request(self, record: RequestRecord) -> Comparisons:
-        """Compare a request record. Of a body that was not decoded, all sizes are those of the kept bytes."""
+        """Compare a request record.
+
+        Of a body that was not decoded, all sizes are those of the kept bytes.
+        """
         comparisons: Comparisons = [("body_bytes", record.body_bytes, self._request_bytes)]
         if record.undecoded is not None or not codings(record.headers):
             comparisons.append(("wire_bytes", record.wire_bytes, self._request_bytes))
@@ -250,16 +280,26 @@ class Sums:
         return comparisons
 
     def are_unknown_to(self, end: EndRecord) -> bool:
-        """Return whether an end was added behind what the log had, without knowledge of what came before it."""
+        """Return whether an end was added behind what the log had, without knowledge of what came
+        before it.
+        """
         knows_nothing = end.body_bytes == 0 and end.wire_sha256 == end.body_sha256 == _EMPTY
-        return end.outcome == "recorder_crash" and knows_nothing and end.http_status is None and not end.lossless
+        return (
+            end.outcome == "recorder_crash"
+            and knows_nothing
+            and end.http_status is None
+            and not end.lossless
+        )
 
     def response(self, end: EndRecord) -> Comparisons:
-        """Compare an end. Kept bytes and gaps are what was received: of the wire as far as it is known, of the body
+        """Compare an end.
+
+        Kept bytes and gaps are what was received: of the wire as far as it is known, of the body
         always.
         """
         digest = self._body.hexdigest()
-        frames = range(self._frames, self._frames + self._parts + 1)  # the log does not say which part is the last
+        # the log does not say which part is the last
+        frames = range(self._frames, self._frames + self._parts + 1)
         comparisons: Comparisons = [
             ("http_status", end.http_status, self._status),
             ("body_bytes", end.body_bytes, self._body_bytes),
@@ -269,7 +309,9 @@ class Sums:
             ("gap_bytes", end.gap_bytes, self._gap_bytes),
         ]
         is_kept_as_sent = end.coding is None and end.undecoded is None
-        received = self._body_bytes if self._read_bytes is None and is_kept_as_sent else self._read_bytes
+        received = (
+            self._body_bytes if self._read_bytes is None and is_kept_as_sent else self._read_bytes
+        )
         if received is not None:
             comparisons.append(("wire_bytes", end.wire_bytes, received + self._gap_bytes))
         if is_kept_as_sent:
@@ -282,13 +324,23 @@ class Sums:
 
 
 def _roots(session_id: str, exchange_id: str, exchange: Exchange | None) -> tuple[bytes, ...]:
-    """Return the hashes that a first event may be chained to: in an older log, its ids without its row."""
+    """Return the hashes that a first event may be chained to: in an older log, its ids without its
+    row.
+    """
     return root(session_id, exchange_id), *([row_root(exchange)] if exchange is not None else [])
 
 
 def _linked(previous: bytes, event: Event) -> bytes:
     return link(
-        *(previous, event.pos, event.kind, event.t_ns, event.type, event.sequence_number, event.item_id),
+        *(
+            previous,
+            event.pos,
+            event.kind,
+            event.t_ns,
+            event.type,
+            event.sequence_number,
+            event.item_id,
+        ),
         *(event.output_index, event.raw, event.data_start, event.data_length),
     )
 

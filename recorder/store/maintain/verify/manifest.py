@@ -1,18 +1,22 @@
-"""A manifest: one line for each session, with a digest over its exchanges, to be kept elsewhere: in git, or signed.
+"""A manifest: one line for each session, with a digest over its exchanges, to be kept elsewhere: in
+git, or signed.
 
     # recorder manifest 2: session_id exchanges events root last_hash
     01994c2e-… 3 210 9f86d081884c… 60303ae22b99…
     01994c2f-… purged fcde2b2edba5…
 
-A chain of hashes in the log proves that nothing *in* an exchange was changed. That a session, or the end of one, is
-still there at all can only be proved by somebody who noted it. Pure: lines in and out, no file.
+A chain of hashes in the log proves that nothing *in* an exchange was changed. That a session, or
+the end of one, is still there at all can only be proved by somebody who noted it. Pure: lines in
+and out, no file.
 
-The digest after each exchange is the one before it, hashed with the exchange's row, its number of events and its last
-hash. So a session that has grown still has the digest that it had, after as many exchanges.
+The digest after each exchange is the one before it, hashed with the exchange's row, its number of
+events and its last hash. So a session that has grown still has the digest that it had, after as
+many exchanges.
 
-A session that was purged has a digest of its tombstone. One that is purged after the manifest has a tombstone that says
-how much there was, and the last hash: recorder writes what it finds, so what fits the manifest may be a purge, and what
-does not is none. Manifests of version 1 have no last hash and no tombstones.
+A session that was purged has a digest of its tombstone. One that is purged after the manifest has a
+tombstone that says how much there was, and the last hash: recorder writes what it finds, so what
+fits the manifest may be a purge, and what does not is none. Manifests of version 1 have no last
+hash and no tombstones.
 """
 
 from __future__ import annotations
@@ -37,7 +41,9 @@ _PURGED = re.compile(r"(?P<id>\S+) purged (?P<root>[0-9a-f]{64})")
 
 
 class Mark(NamedTuple):
-    """A digest, how many exchanges of a session with how many events it is over, and the hash of the last of these."""
+    """A digest, how many exchanges of a session with how many events it is over, and the hash of
+    the last of these.
+    """
 
     exchanges: int
     events: int
@@ -67,7 +73,9 @@ class Roots:
         row = msgspec.json.encode((msgspec.structs.astuple(exchange), events))
         self._digest = sha256(self._digest + row + head).digest()
         last = self.last
-        self._marks.append(Mark(last.exchanges + 1, last.events + events, self._digest.hex(), head.hex()))
+        self._marks.append(
+            Mark(last.exchanges + 1, last.events + events, self._digest.hex(), head.hex())
+        )
 
     def after(self, exchanges: int) -> Mark | None:
         """Return the mark after so many exchanges; None if there are fewer."""
@@ -89,7 +97,10 @@ def line(session_id: str, mark: Mark | PurgeMark) -> str:
 
 
 def read(lines: Iterable[str]) -> Marks:
-    """Return the marks of a manifest by session. Raises `ValueError` with the number of a line that makes no sense."""
+    """Return the marks of a manifest by session.
+
+    Raises `ValueError` with the number of a line that makes no sense.
+    """
     marks: dict[str, Mark | PurgeMark] = {}
     for number, given in enumerate(lines, 1):
         text = given.strip()
@@ -99,7 +110,9 @@ def read(lines: Iterable[str]) -> Marks:
             continue
         if match := _LINE.fullmatch(text):
             last_hash = (match["last"] or "").strip("-")
-            marks[match["id"]] = Mark(int(match["exchanges"]), int(match["events"]), match["root"], last_hash)
+            marks[match["id"]] = Mark(
+                int(match["exchanges"]), int(match["events"]), match["root"], last_hash
+            )
         elif match := _PURGED.fullmatch(text):
             marks[match["id"]] = PurgeMark(match["root"])
         else:
@@ -124,11 +137,15 @@ _OR_LATE = "they were changed, or an older journal was recovered into it since"
 
 
 def purge_difference(then: Mark | PurgeMark, now: Tombstone | None) -> str | None:
-    """Return why a tombstone is not that of a purge of the session that a manifest has; None if it may be."""
+    """Return why a tombstone is not that of a purge of the session that a manifest has; None if it
+    may be.
+    """
     if isinstance(then, PurgeMark):
         if now is None:
             return "the manifest has its tombstone: it was purged then, and the tombstone was removed since"
-        return None if then == mark_of(now) else "its tombstone is not the one that the manifest has"
+        return (
+            None if then == mark_of(now) else "its tombstone is not the one that the manifest has"
+        )
     if now is None:
         return f"the manifest has it, with {then.exchanges} exchanges: the session was removed, and not by a purge"
     counts = now.size

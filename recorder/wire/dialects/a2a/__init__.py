@@ -1,12 +1,13 @@
 """A2A (Agent2Agent): messages between agents over JSON-RPC or REST, in version 1.0 and in 0.3.
 
-`SendStreamingMessage` (`message/stream`) and `SubscribeToTask` (`tasks/resubscribe`) are answered with server-sent
-events, each a response with the same id. Its result is a task, a message, or a change of a task: of its status or of an
-artifact. In 1.0 a member says which, in 0.3 `kind`. The path is the agent's own: the method says that it is A2A. Over
-REST (`message:stream`, `tasks/ID:subscribe`) each event is a result alone, in both versions as in 1.0.
+`SendStreamingMessage` (`message/stream`) and `SubscribeToTask` (`tasks/resubscribe`) are answered
+with server-sent events, each a response with the same id. Its result is a task, a message, or a
+change of a task: of its status or of an artifact. In 1.0 a member says which, in 0.3 `kind`. The
+path is the agent's own: the method says that it is A2A. Over REST (`message:stream`,
+`tasks/ID:subscribe`) each event is a result alone, in both versions as in 1.0.
 
-The type of an event is what its result is, and of a task or its status the state as well. Must not know: other wire
-formats. Its binding to gRPC is not known here.
+The type of an event is what its result is, and of a task or its status the state as well.
+Must not know: other wire formats. Its binding to gRPC is not known here.
 """
 
 from __future__ import annotations
@@ -19,7 +20,14 @@ import msgspec
 from recorder.model.events import Header
 from recorder.wire.dialects.a2a.conversation import A2aConversation
 from recorder.wire.dialects.a2a.decoder import ENDINGS, MEMBERS_OF, REST, A2aDecoder, state_of
-from recorder.wire.dialects.dialect import Dialect, Ending, RequestNoise, RequestPlaces, ResponseFields, noise_fields
+from recorder.wire.dialects.dialect import (
+    Dialect,
+    Ending,
+    RequestNoise,
+    RequestPlaces,
+    ResponseFields,
+    noise_fields,
+)
 from recorder.wire.dialects.dialect import paths as paths_below
 from recorder.wire.dialects.json_rpc import MEMBERS, error_body, renumbering
 from recorder.wire.dialects.keys import ERROR, KeyExtractor, Named, Payload, Text
@@ -61,13 +69,18 @@ def _name(response: _Response) -> Named:
         if member is not None:
             kind, of = name, member
     if kind is None:
-        kind = "message" if result.message else "artifact-update" if result.artifact_update else None
+        kind = (
+            "message" if result.message else "artifact-update" if result.artifact_update else None
+        )
     state = state_of(of.status.state if of.status else None)
     return f"{kind}.{state}" if kind and state else kind, None, None, None
 
 
 def is_asked(headers: Sequence[Header], body: bytes) -> bool:
-    """Return whether a request has a method of A2A, or its header. MCP has some of the same, and headers of its own."""
+    """Return whether a request has a method of A2A, or its header.
+
+    MCP has some of the same, and headers of its own.
+    """
     given = [name.lower() for name, _ in headers]
     if any(name.startswith("mcp-") for name in given):
         return False
@@ -131,7 +144,9 @@ time | of>status.timestamp | when a status began
     request_noise=(
         *_request_noise("a2a", "params.message", MEMBERS, _IDS),
         *_request_noise("a2a-rest", "message", "message", _IDS),
-        *_request_noise("a2a-python", "request", "request", "message_id task_id context_id reference_task_ids"),
+        *_request_noise(
+            "a2a-python", "request", "request", "message_id task_id context_id reference_task_ids"
+        ),
     ),
     places=RequestPlaces(of_model=paths_below("message.parts message.content request.content")),
     operation="invoke_agent",

@@ -32,11 +32,16 @@ class A2aConversation(Conversation):
         message = object_(self.request, "params", "message")
         if (
             not message
-        ):  # over REST; `request` is its name in the protocol buffers of 0.3, which clients for Python send
+            # over REST; `request` is its name in the protocol buffers of 0.3, which clients for
+            # Python send
+        ):
             message = object_(self.request, "message") or object_(self.request, "request")
         if message:
             given = parts_of(message)
-            parts = [Part("file" if text(part, "text") is None else "text", part, text(part, "text")) for part in given]
+            parts = [
+                Part("file" if text(part, "text") is None else "text", part, text(part, "text"))
+                for part in given
+            ]
             yield Message("user", parts, given, text(message, "role"), given=message)
 
     def read_tools(self) -> Iterator[Tool]:

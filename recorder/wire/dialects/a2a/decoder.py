@@ -1,7 +1,8 @@
-"""Responses of A2A → facts: messages and artifacts are items, and the states of a task are steps and an end.
+"""Responses of A2A → facts: messages and artifacts are items, and the states of a task are steps
+and an end.
 
-A piece of an artifact that is appended goes on with its item; any other piece is the artifact anew. Earlier messages of
-a task (`history`) are those of other responses, and of the request.
+A piece of an artifact that is appended goes on with its item; any other piece is the artifact anew.
+Earlier messages of a task (`history`) are those of other responses, and of the request.
 """
 
 from __future__ import annotations
@@ -30,8 +31,12 @@ from recorder.wire.dialects.dialect import Ending
 from recorder.wire.dialects.json_values import Object, as_json, flag, object_, objects, text
 from recorder.wire.dialects.media import digested, without_bytes
 
-REST = re.compile(r"^POST /(?:.*/)?message:(?:send|stream)$|^(?:GET|POST) /(?:.*/)?tasks/[^/:]+:(?:cancel|subscribe)$")
-"""The requests over REST that no other API has: what answers them is a result, in no response of JSON-RPC."""
+REST = re.compile(
+    r"^POST /(?:.*/)?message:(?:send|stream)$|^(?:GET|POST) /(?:.*/)?tasks/[^/:]+:(?:cancel|subscribe)$"
+)
+"""The requests over REST that no other API has: what answers them is a result, in no response of
+JSON-RPC.
+"""
 
 Kind = Literal["task", "message", "status-update", "artifact-update"]
 
@@ -59,7 +64,8 @@ ENDINGS: Mapping[str, Ending] = {
     "rejected": "failed",
     "failed": "failed",
 }
-"""The states with which a stream ends; those that ask for something end it too, and not the task."""
+"""The states with which a stream ends; those that ask for something end it too, and not the task.
+"""
 
 ARTIFACT = "artifact"
 """The type of its item, and the phase: by that it is told from the messages of the task."""
@@ -95,12 +101,21 @@ class A2aDecoder(JsonDecoder):
             case "task":
                 return self._task(of)
             case "message":
-                return [*self._begun(text(of, "messageId"), None), *_message(of, None), *_finished("completed")]
+                return [
+                    *self._begun(text(of, "messageId"), None),
+                    *_message(of, None),
+                    *_finished("completed"),
+                ]
             case "status-update":
-                return [*self._begun(text(of, "taskId"), None), *self._status(object_(of, "status"))]
+                return [
+                    *self._begun(text(of, "taskId"), None),
+                    *self._status(object_(of, "status")),
+                ]
             case "artifact-update":
                 is_more = flag(of, "append") or False
-                facts = self._artifact(object_(of, "artifact"), is_more=is_more, is_last=flag(of, "lastChunk") or False)
+                facts = self._artifact(
+                    object_(of, "artifact"), is_more=is_more, is_last=flag(of, "lastChunk") or False
+                )
                 return [*self._begun(text(of, "taskId"), None), *facts]
         return (UnknownType(kind or "(no kind)"),)
 
@@ -112,12 +127,15 @@ class A2aDecoder(JsonDecoder):
     def _task(self, task: Object) -> Facts:
         facts: list[Fact] = [*self._begun(text(task, "id"), None)]
         for artifact in objects(task, "artifacts"):
-            facts += self._artifact(artifact, is_more=False, is_last=False)  # its pieces may go on behind this
+            # its pieces may go on behind this
+            facts += self._artifact(artifact, is_more=False, is_last=False)
         return [*facts, *self._status(object_(task, "status"))]
 
     def _artifact(self, artifact: Object, *, is_more: bool, is_last: bool) -> list[Fact]:
         id = text(artifact, "artifactId") or ""
-        stated = ItemState("message", ARTIFACT, id, "assistant", phase=ARTIFACT, name=text(artifact, "name"))
+        stated = ItemState(
+            "message", ARTIFACT, id, "assistant", phase=ARTIFACT, name=text(artifact, "name")
+        )
         first = self._parts.get(id, 0) if is_more else 0
         texts = _texts(artifact, first)
         facts: list[Fact] = [] if id in self._parts else [ItemStarted(_key(id), None, stated)]
@@ -133,7 +151,10 @@ class A2aDecoder(JsonDecoder):
         return [ItemFinished(_key(id), None, self._open.pop(id)) for id in ids]
 
     def _status(self, status: Object) -> Sequence[Fact]:
-        """Return the message of a status, and what its state means. The message of a failure is its error."""
+        """Return the message of a status, and what its state means.
+
+        The message of a failure is its error.
+        """
         state = state_of(text(status, "state")) or ""
         message = object_(status, "message")
         facts = list(_message(message, state)) if message else []
@@ -150,7 +171,10 @@ def _key(artifact_id: str) -> str:
 
 
 def told(result: Object) -> tuple[str | None, Object]:
-    """Return what a result is, in the word of version 0.3. Some servers of that leave it out, as 1.0 does of a task."""
+    """Return what a result is, in the word of version 0.3.
+
+    Some servers of that leave it out, as 1.0 does of a task.
+    """
     kind = text(result, "kind")
     if kind is not None:
         return kind, result
@@ -165,7 +189,9 @@ def told(result: Object) -> tuple[str | None, Object]:
 
 def result_of(response: Object) -> Object:
     """Return the result of a response of JSON-RPC; over REST there is nothing around it."""
-    return object_(response, "result") if "jsonrpc" in response or "result" in response else response
+    return (
+        object_(response, "result") if "jsonrpc" in response or "result" in response else response
+    )
 
 
 def _finished(state: str) -> Sequence[Fact]:
@@ -177,11 +203,15 @@ def _message(message: Object, phase: str | None) -> Sequence[Fact]:
     id = text(message, "messageId") or ""
     stated = ItemState("message", "message", id, "assistant", phase=phase, texts=_texts(message, 0))
     key = f"message {id}"
-    return ItemStarted(key, None, msgspec.structs.replace(stated, texts=())), ItemFinished(key, None, stated)
+    return ItemStarted(key, None, msgspec.structs.replace(stated, texts=())), ItemFinished(
+        key, None, stated
+    )
 
 
 def _texts(holder: Object, first: int) -> Texts:
-    """Return the parts of a message or an artifact, from a number on; one that is not a text as JSON."""
+    """Return the parts of a message or an artifact, from a number on; one that is not a text as
+    JSON.
+    """
     found: list[tuple[Field, int, str]] = []
     for number, part in enumerate(parts_of(holder), first):
         found.append(("text", number, _said(part)))
@@ -189,7 +219,10 @@ def _texts(holder: Object, first: int) -> Texts:
 
 
 def parts_of(holder: Object) -> Sequence[Object]:
-    """Return the parts of a message or an artifact. Version 0.3 calls those of a message `content` over REST."""
+    """Return the parts of a message or an artifact.
+
+    Version 0.3 calls those of a message `content` over REST.
+    """
     return objects(holder, "parts") or objects(holder, "content")
 
 
@@ -201,5 +234,9 @@ def _said(part: Object) -> str:
         return as_json(without_bytes(part["data"]))
     data = text(part, "raw") or text(part, "file", "bytes")
     named = {**object_(part, "file"), **part}
-    about = {name: named[name] for name in ("filename", "name", "mediaType", "mimeType", "url", "uri") if name in named}
+    about = {
+        name: named[name]
+        for name in ("filename", "name", "mediaType", "mimeType", "url", "uri")
+        if name in named
+    }
     return as_json({**about, **digested(data)} if data else about)

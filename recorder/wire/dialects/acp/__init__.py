@@ -1,10 +1,11 @@
 """The Agent Client Protocol: JSON-RPC line by line between an editor and the agent that it starts.
 
-A row has the method as its type, or the kind of a `session/update`, or `result` or `error`; its item is the id of the
-message or of the call of a tool. Must not know: other wire formats.
+A row has the method as its type, or the kind of a `session/update`, or `result` or `error`; its
+item is the id of the message or of the call of a tool. Must not know: other wire formats.
 
-Written after version 1 of the schema of `@agentclientprotocol/sdk` 2.4, and compared with what `agent-client-protocol`
-0.12 for Python reads of the lines of `@agentclientprotocol/claude-agent-acp` 0.49.
+Written after version 1 of the schema of `@agentclientprotocol/sdk` 2.4, and compared with what
+`agent-client-protocol` 0.12 for Python reads of the lines of
+`@agentclientprotocol/claude-agent-acp` 0.49.
 """
 
 from __future__ import annotations
@@ -14,7 +15,13 @@ import re
 import msgspec
 
 from recorder.wire.dialects.acp.decoder import AcpDecoder
-from recorder.wire.dialects.dialect import Dialect, RequestPlaces, ResponseFields, noise_fields, paths
+from recorder.wire.dialects.dialect import (
+    Dialect,
+    RequestPlaces,
+    ResponseFields,
+    noise_fields,
+    paths,
+)
 from recorder.wire.dialects.json_rpc import LINES, error_body, renumbering
 from recorder.wire.dialects.keys import ERROR, KeyExtractor, Named, Payload, Text, Whole
 
@@ -38,7 +45,12 @@ class _Message(Payload):
 def _name(message: _Message) -> Named:
     update = message.params.update if message.params else None
     if update is not None:
-        return update.session_update or message.method, None, update.tool_call_id or update.message_id, None
+        return (
+            update.session_update or message.method,
+            None,
+            update.tool_call_id or update.message_id,
+            None,
+        )
     id = None if message.id is None else str(message.id)
     type = message.method or (ERROR if message.error else None)
     return type or ("result" if id is not None else None), None, id, None
@@ -68,7 +80,9 @@ DIALECT = Dialect(
     ),
     fields=ResponseFields(
         pieces=paths("update>content.text", update=_UPDATE),
-        texts=paths("update>content.text update>title update>rawInput update>rawOutput", update=_UPDATE),
+        texts=paths(
+            "update>content.text update>title update>rawInput update>rawOutput", update=_UPDATE
+        ),
         usage=("result.usage",),
         noise=noise_fields(
             """

@@ -1,8 +1,10 @@
-"""Messages of ACP → facts: prompts and what an agent says, thinks and does until it has answered them.
+"""Messages of ACP → facts: prompts and what an agent says, thinks and does until it has answered
+them.
 
-A prompt is a message of the user, which ends with the response. What the agent says comes in chunks: those that follow
-each other, with one id if they have ids, are one message. A call of a tool is what its updates have made of it; it is
-told when it ends, or when the turn does. Each session beside the first is a thread.
+A prompt is a message of the user, which ends with the response. What the agent says comes in
+chunks: those that follow each other, with one id if they have ids, are one message. A call of a
+tool is what its updates have made of it; it is told when it ends, or when the turn does. Each
+session beside the first is a thread.
 """
 
 from __future__ import annotations
@@ -123,7 +125,8 @@ class AcpDecoder(RpcDecoder):
 
     def message(self, message: Object, by: By, *, is_whole: bool = False) -> Facts:
         facts = super().message(message, by, is_whole=is_whole)
-        if text(message, "method") in _SESSIONS:  # the answer for one that is there does not name it
+        # the answer for one that is there does not name it
+        if text(message, "method") in _SESSIONS:
             facts = [*self._in(text(message, "params", "sessionId")), *facts]
         is_prompt = text(message, "method") == PROMPT and by == "client"
         if not is_prompt or self._has_asked:
@@ -157,7 +160,11 @@ class AcpDecoder(RpcDecoder):
             item_id=id,
             role="user",
             texts=tuple(_prompted(objects(params, "prompt"))),
-            annotations=tuple(as_json(without_bytes(each)) for each in objects(params, "prompt") if not _is_text(each)),
+            annotations=tuple(
+                as_json(without_bytes(each))
+                for each in objects(params, "prompt")
+                if not _is_text(each)
+            ),
             thread_id=thread,
         )
 
@@ -167,14 +174,26 @@ class AcpDecoder(RpcDecoder):
             return *super().answered(request, message), *self._entered(result)
         if request.method != PROMPT:
             return super().answered(request, message)
-        stated = msgspec.structs.replace(request.stated, texts=(), annotations=(), status=_ended_as(message))
-        return *self._settle(request.stated.thread_id), ItemFinished(request.key, None, stated), *self._turned(message)
+        stated = msgspec.structs.replace(
+            request.stated, texts=(), annotations=(), status=_ended_as(message)
+        )
+        return (
+            *self._settle(request.stated.thread_id),
+            ItemFinished(request.key, None, stated),
+            *self._turned(message),
+        )
 
     def _entered(self, result: Object) -> Facts:
-        """Decode the beginning of a session. The model is an option of it, if anything says which one it is."""
+        """Decode the beginning of a session.
+
+        The model is an option of it, if anything says which one it is.
+        """
         options = objects(result, "configOptions")
         models = [text(each, "currentValue") for each in options if each.get("category") == "model"]
-        return self._in(text(result, "sessionId"), text(result, "models", "currentModelId") or next(iter(models), None))
+        return self._in(
+            text(result, "sessionId"),
+            text(result, "models", "currentModelId") or next(iter(models), None),
+        )
 
     def _in(self, session: str | None, model: str | None = None) -> Facts:
         """Take note of a session. A run has the id of its first."""
@@ -182,7 +201,10 @@ class AcpDecoder(RpcDecoder):
         return self._begun(session if is_first else None, model if is_first else None)
 
     def _turned(self, message: Object) -> Facts:
-        """Decode the end of a turn. One that failed leaves the agent as it is: the next one may do."""
+        """Decode the end of a turn.
+
+        One that failed leaves the agent as it is: the next one may do.
+        """
         if message.get("error"):
             return (msgspec.structs.replace(failed(message), ends=False),)
         result = object_(message, "result")
@@ -192,11 +214,18 @@ class AcpDecoder(RpcDecoder):
     # -- usage
 
     def _used(self, usage: Object) -> Facts:
-        """Add the tokens of a turn. Agents count what was cached with the input or beside it: the total says which."""
+        """Add the tokens of a turn.
+
+        Agents count what was cached with the input or beside it: the total says which.
+        """
         if not usage:
             return ()
         counts = Usage(**counts_at(usage, _COUNTS))
-        parts = [counts.input_tokens, counts.cache_read_input_tokens, counts.cache_write_input_tokens]
+        parts = [
+            counts.input_tokens,
+            counts.cache_read_input_tokens,
+            counts.cache_write_input_tokens,
+        ]
         gross = sum(filter(None, parts))
         if counts.total_tokens == gross + (counts.output_tokens or 0):
             counts = msgspec.structs.replace(counts, input_tokens=gross)
@@ -206,7 +235,9 @@ class AcpDecoder(RpcDecoder):
 
     def _report(self) -> Facts:
         cost = usd(sum(self._costs.values())) if self._costs else None
-        details = UsageDetails(reported_cost_usd=cost, reported_cost_source="cost.amount" if cost else None)
+        details = UsageDetails(
+            reported_cost_usd=cost, reported_cost_source="cost.amount" if cost else None
+        )
         return (UsageReported(self._spent, as_json(self._usage), details),) if self._usage else ()
 
     def _charged(self, thread: str | None, cost: Object) -> Facts:
@@ -258,7 +289,9 @@ class AcpDecoder(RpcDecoder):
 
     def _begin_said(self, thread: str | None, place: tuple[str, str | None]) -> _Said:
         chunks = _CHUNKS[place[0]]
-        stated = ItemState(chunks.kind, place[0], item_id=place[1], role=chunks.role, thread_id=thread)
+        stated = ItemState(
+            chunks.kind, place[0], item_id=place[1], role=chunks.role, thread_id=thread
+        )
         self._items += 1
         said = self._said[thread] = _Said(f"message {self._items}", place, stated)
         return said
@@ -285,7 +318,11 @@ class AcpDecoder(RpcDecoder):
     def _call_stated(self, call: _Call) -> ItemState:
         members = call.members
         id = text(members, "toolCallId")
-        name = word(members, "name") or word(members, "_meta", "claudeCode", "toolName") or text(members, "title")
+        name = (
+            word(members, "name")
+            or word(members, "_meta", "claudeCode", "toolName")
+            or text(members, "title")
+        )
         return ItemState(
             "tool_call",
             word(members, "kind") or "tool_call",
@@ -302,7 +339,9 @@ class AcpDecoder(RpcDecoder):
         is_over = status in _ENDS
         output = _output(call.members) if is_over else None
         failed = status == "failed" if is_over else None
-        stated = msgspec.structs.replace(self._call_stated(call), status=status, output=output, failed=failed)
+        stated = msgspec.structs.replace(
+            self._call_stated(call), status=status, output=output, failed=failed
+        )
         return (ItemFinished(call.key, None, stated),)
 
     def _settle(self, thread: str | None) -> list[Fact]:
@@ -323,11 +362,15 @@ def _prompted(blocks: list[Object]) -> Iterator[tuple[Field, int, str]]:
 
 
 def _ended_as(message: Object) -> str:
-    return "failed" if message.get("error") else text(message, "result", "stopReason") or "completed"
+    return (
+        "failed" if message.get("error") else text(message, "result", "stopReason") or "completed"
+    )
 
 
 def _output(members: Object) -> str:
-    """Return what a tool gave: its own output, else what the editor shows, as text if it is nothing else."""
+    """Return what a tool gave: its own output, else what the editor shows, as text if it is nothing
+    else.
+    """
     raw = members.get("rawOutput")
     if raw is not None:
         return text_or_json(without_bytes(raw))

@@ -1,7 +1,9 @@
-"""AG-UI: the events of a run of an agent, from `RUN_STARTED` to `RUN_FINISHED`, for the screen of an app.
+"""AG-UI: the events of a run of an agent, from `RUN_STARTED` to `RUN_FINISHED`, for the screen of
+an app.
 
-Its path is the app's own: the body of the request says it, and else the first event. Written after `@ag-ui/core` 1.0,
-and compared with what `@ag-ui/client` reads; events of reasoning before 1.0 (`THINKING_…`) are read, too.
+Its path is the app's own: the body of the request says it, and else the first event. Written after
+`@ag-ui/core` 1.0, and compared with what `@ag-ui/client` reads; events of reasoning before 1.0
+(`THINKING_…`) are read, too.
 
 Must not know: other wire formats.
 """
@@ -14,7 +16,14 @@ from collections.abc import Sequence
 from recorder.model.events import Header
 from recorder.wire.dialects.ag_ui.conversation import AgUiConversation
 from recorder.wire.dialects.ag_ui.decoder import AgUiDecoder
-from recorder.wire.dialects.dialect import Dialect, RequestNoise, RequestPlaces, ResponseFields, noise_fields, paths
+from recorder.wire.dialects.dialect import (
+    Dialect,
+    RequestNoise,
+    RequestPlaces,
+    ResponseFields,
+    noise_fields,
+    paths,
+)
 from recorder.wire.dialects.json_values import Object, request_object, text
 from recorder.wire.dialects.keys import KeyExtractor, Named, Payload, Text
 
@@ -33,7 +42,10 @@ def is_asked(headers: Sequence[Header], body: bytes) -> bool:
     if b'"threadId"' not in body or b'"runId"' not in body:
         return False
     request = request_object(body)
-    return all(text(request, name) is not None for name in ("threadId", "runId")) and "messages" in request
+    return (
+        all(text(request, name) is not None for name in ("threadId", "runId"))
+        and "messages" in request
+    )
 
 
 def speaks(payload: Object) -> bool:
@@ -71,11 +83,15 @@ made | encryptedValue | only the provider can read it
         RequestNoise("fields", "ag-ui-thread", "threadId", "of one run of an app", _BESIDE),
         RequestNoise("fields", "ag-ui-run", "runId", "made anew for each request", _BESIDE),
         RequestNoise("fields", "ag-ui-parent", "parentRunId", "names an earlier run", _BESIDE),
-        RequestNoise("references", "ui-call", "messages.*.toolCalls.*.id", "joins a call and its result"),
+        RequestNoise(
+            "references", "ui-call", "messages.*.toolCalls.*.id", "joins a call and its result"
+        ),
         RequestNoise("references", "ui-result", "messages.*.toolCallId", "names a call"),
     ),
     session_fields=("threadId",),
-    places=RequestPlaces(of_model=paths("messages context.*.value context.*.description delta content")),
+    places=RequestPlaces(
+        of_model=paths("messages context.*.value context.*.description delta content")
+    ),
     is_of_app=True,
     profiles=("ag-ui",),
     speaks=speaks,

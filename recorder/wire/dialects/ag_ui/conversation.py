@@ -1,4 +1,6 @@
-"""The requests of AG-UI: the messages of a thread, the tools of the screen, and what the app says beside them."""
+"""The requests of AG-UI: the messages of a thread, the tools of the screen, and what the app says
+beside them.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +8,24 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from recorder.model.facts import RequestParameters, ToolResult
-from recorder.wire.dialects.conversation import Conversation, Message, Part, Role, Tool, role_of, text_part
-from recorder.wire.dialects.json_values import Object, names, object_, objects, text, text_or_json, word
+from recorder.wire.dialects.conversation import (
+    Conversation,
+    Message,
+    Part,
+    Role,
+    Tool,
+    role_of,
+    text_part,
+)
+from recorder.wire.dialects.json_values import (
+    Object,
+    names,
+    object_,
+    objects,
+    text,
+    text_or_json,
+    word,
+)
 
 _ROLES: Mapping[str, Role] = {
     "system": "system",
@@ -27,16 +45,27 @@ class AgUiConversation(Conversation):
     def read_messages(self) -> Iterator[Message]:
         for given in objects(self.request, "messages"):
             role = given.get("role")
-            yield Message(role_of(_ROLES, role), [*_parts(given)], given.get("content"), role, given.get("id"), given)
+            yield Message(
+                role_of(_ROLES, role),
+                [*_parts(given)],
+                given.get("content"),
+                role,
+                given.get("id"),
+                given,
+            )
 
     def read_tools(self) -> Iterator[Tool]:
         for tool in objects(self.request, "tools"):
-            yield Tool("function", tool.get("name"), tool.get("description"), tool.get("parameters"))
+            yield Tool(
+                "function", tool.get("name"), tool.get("description"), tool.get("parameters")
+            )
 
     def result(self, part: Part) -> ToolResult | None:
         if part.kind != "result":
             return None
-        return ToolResult(text(part.id), None, text_or_json(part.value), "error" in part.given or None)
+        return ToolResult(
+            text(part.id), None, text_or_json(part.value), "error" in part.given or None
+        )
 
     def content_of(self, part: Part) -> Sequence[Part]:
         return [text_part(text_or_json(part.value))]
@@ -59,10 +88,18 @@ def _parts(message: Object) -> Iterator[Part]:
         yield _content(part)
     for call in objects(message, "toolCalls"):
         function = object_(call, "function")
-        yield Part("call", call, None, call.get("id"), function.get("name"), function.get("arguments"))
+        yield Part(
+            "call", call, None, call.get("id"), function.get("name"), function.get("arguments")
+        )
 
 
-_KINDS: Mapping[str, Any] = {"image": "image", "audio": "audio", "video": "video", "document": "file", "binary": "file"}
+_KINDS: Mapping[str, Any] = {
+    "image": "image",
+    "audio": "audio",
+    "video": "video",
+    "document": "file",
+    "binary": "file",
+}
 
 
 def _content(part: Object) -> Part:

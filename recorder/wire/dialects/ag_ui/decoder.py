@@ -1,7 +1,8 @@
 """The events of a run → facts, as `defaultApplyEvents` of @ag-ui/client puts the messages together.
 
-Texts, thoughts and calls begin, grow and end by an id. A chunk does all of that at once: it begins what is not open,
-and what stands beside it ends it. State and activity of the app are steps of the work, and no items.
+Texts, thoughts and calls begin, grow and end by an id. A chunk does all of that at once: it begins
+what is not open, and what stands beside it ends it. State and activity of the app are steps of the
+work, and no items.
 """
 
 from __future__ import annotations
@@ -56,7 +57,9 @@ _STEPS = names("""
     STATE_SNAPSHOT STATE_DELTA ACTIVITY_SNAPSHOT ACTIVITY_DELTA STEP_STARTED STEP_FINISHED RAW CUSTOM
     SUBAGENT_STARTED SUBAGENT_FINISHED SUBAGENT_ERROR
     """)
-_AROUND = names("REASONING_START REASONING_END REASONING_ENCRYPTED_VALUE THINKING_START THINKING_END")
+_AROUND = names(
+    "REASONING_START REASONING_END REASONING_ENCRYPTED_VALUE THINKING_START THINKING_END"
+)
 _BESIDE_CHUNKS = names("RAW ACTIVITY_SNAPSHOT ACTIVITY_DELTA REASONING_ENCRYPTED_VALUE")
 _REPEATING = names("RUN_STARTED MESSAGES_SNAPSHOT")
 """Events that repeat what was said before."""
@@ -73,7 +76,8 @@ class AgUiDecoder(ScreenDecoder):
 
     def __init__(self) -> None:
         super().__init__()
-        self._chunked: tuple[str, tuple[ItemKind, str]] | None = None  # the family and the part of the last chunk
+        # the family and the part of the last chunk
+        self._chunked: tuple[str, tuple[ItemKind, str]] | None = None
         self._messages: set[str | None] = set()  # that were in the request, or in the stream
 
     def request(self, data: bytes) -> Facts:
@@ -138,11 +142,17 @@ class AgUiDecoder(ScreenDecoder):
             case "RUN_FINISHED":
                 return *self._used(event), *self._returned(event), *_finished(event)
             case "RUN_ERROR":
-                return *self._used(event), ErrorReported(code=text(event, "code"), message=text(event, "message"))
+                return *self._used(event), ErrorReported(
+                    code=text(event, "code"), message=text(event, "message")
+                )
             case "MESSAGES_SNAPSHOT":
                 return self._snapshot(event)
         if type in _STEPS:
-            return (ToolProgress(type.lower(), _about(event), as_json(without_bytes(without(event, _ABOUT)))),)
+            return (
+                ToolProgress(
+                    type.lower(), _about(event), as_json(without_bytes(without(event, _ABOUT)))
+                ),
+            )
         return () if type in _AROUND else (unknown(type),)
 
     def _used(self, event: Object) -> Facts:
@@ -153,22 +163,38 @@ class AgUiDecoder(ScreenDecoder):
         return *begun, *reported(summed(map(counted, reports)), event.get("usage"))
 
     def _returned(self, event: Object) -> Facts:
-        given = {"result": event.get("result"), "interrupts": object_(event, "outcome").get("interrupts")}
+        given = {
+            "result": event.get("result"),
+            "interrupts": object_(event, "outcome").get("interrupts"),
+        }
         told = {name: value for name, value in given.items() if value is not None}
-        return self.whole_item(ItemState("other", "result", output=as_json(without_bytes(told)))) if told else ()
+        return (
+            self.whole_item(ItemState("other", "result", output=as_json(without_bytes(told))))
+            if told
+            else ()
+        )
 
     def _snapshot(self, event: Object) -> Facts:
         """Return the messages of a snapshot that were not in the request and not in the stream."""
         facts: list[Fact] = []
         for message in objects(event, "messages"):
             id, role = text(message, "id"), text(message, "role")
-            calls = [each for each in objects(message, "toolCalls") if text(each, "id") not in self._messages]
+            calls = [
+                each
+                for each in objects(message, "toolCalls")
+                if text(each, "id") not in self._messages
+            ]
             if id not in self._messages and role in ("assistant", "reasoning"):
-                facts += self._said(message, _FAMILIES["TEXT_MESSAGE" if role == "assistant" else "REASONING_MESSAGE"])
+                facts += self._said(
+                    message,
+                    _FAMILIES["TEXT_MESSAGE" if role == "assistant" else "REASONING_MESSAGE"],
+                )
             for call in calls:
                 facts += self._called(call)
             if id not in self._messages and role == "tool":
-                facts.append(ToolResult(text(message, "toolCallId"), None, text(message, "content") or ""))
+                facts.append(
+                    ToolResult(text(message, "toolCallId"), None, text(message, "content") or "")
+                )
             self._messages.add(id)
         return facts
 

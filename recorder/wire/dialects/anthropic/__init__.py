@@ -1,4 +1,5 @@
-"""Anthropic Messages: `event: <type>`, one line of JSON padded with spaces, blocks numbered by `index`.
+"""Anthropic Messages: `event: <type>`, one line of JSON padded with spaces, blocks numbered by
+`index`.
 
 Must not know: other wire formats.
 """
@@ -11,7 +12,11 @@ from typing import Any
 
 import msgspec
 
-from recorder.wire.dialects.anthropic.conversation import BILLING, CONTINUATION, AnthropicConversation
+from recorder.wire.dialects.anthropic.conversation import (
+    BILLING,
+    CONTINUATION,
+    AnthropicConversation,
+)
 from recorder.wire.dialects.anthropic.decoder import MessagesDecoder
 from recorder.wire.dialects.dialect import (
     Dialect,
@@ -59,7 +64,9 @@ def error_body(status: int, message: str, code: str | None) -> dict[str, Any]:
     return {"type": "error", "error": {"type": kind, "message": message}}
 
 
-_EVENTS = names("message_start message_delta message_stop content_block_start content_block_delta content_block_stop")
+_EVENTS = names(
+    "message_start message_delta message_stop content_block_start content_block_delta content_block_stop"
+)
 
 
 def is_event(payload: Object) -> bool:
@@ -68,7 +75,9 @@ def is_event(payload: Object) -> bool:
 
 
 def speaks(payload: Object) -> bool:
-    """Return whether a payload is a message or an event of one; an Assistants message has an `object`."""
+    """Return whether a payload is a message or an event of one; an Assistants message has an
+    `object`.
+    """
     is_message = payload.get("type") == "message" and "content" in payload
     return (is_event(payload) or is_message) and "object" not in payload
 
@@ -89,7 +98,8 @@ DIALECT = Dialect(
             headers=frozenset({"anthropic-beta"}),
         ),
     ),
-    # The messages of an Assistants thread are OpenAI's; on Vertex, the model's publisher says whose the method is.
+    # The messages of an Assistants thread are OpenAI's; on Vertex, the model's publisher says whose
+    # the method is.
     routes=re.compile(
         r"^POST /(?!.*\bthreads/)(?:.*/)?messages(?:/(?:count_tokens|batches)\b|$)"
         r"|^\S+ /(?:.*/)?messages/batches(?:/|$)"
@@ -104,10 +114,10 @@ DIALECT = Dialect(
     error_statuses=(400, 401, 403, 404, 413, 429, 500, 529),  # of Anthropic's page "Errors"
     conversation=AnthropicConversation,
     continuation=CONTINUATION,
-    # Source: Anthropic's pages "Prompt caching" (its table "What invalidates the cache", its "Cache limitations"),
-    # "Structured outputs" and "Thinking", as of October 2026. A change of the output's schema or of the speed is one
-    # of the system prompt; a change of `tool_choice` or `thinking` leaves tools and system cached, and not the
-    # messages.
+    # Source: Anthropic's pages "Prompt caching" (its table "What invalidates the cache", its "Cache
+    # limitations"), "Structured outputs" and "Thinking", as of October 2026. A change of the
+    # output's schema or of the speed is one of the system prompt; a change of `tool_choice` or
+    # `thinking` leaves tools and system cached, and not the messages.
     prompt=PromptFormat(
         generates=re.compile(r"/messages$|(?<!count-tokens):(?:streamR|r)awPredict$"),
         parts=(
@@ -128,7 +138,8 @@ DIALECT = Dialect(
         suspects=("output_config.effort", "context_management", "mcp_servers", "container"),
     ),
     cache=CachePolicy(
-        # Each pattern is searched in the name of the model; names on Bedrock and Vertex have more around it.
+        # Each pattern is searched in the name of the model; names on Bedrock and Vertex have more
+        # around it.
         minimums=(
             (r"(?:opus|fable|mythos)-5|(?:sonnet|haiku)-5[-.]5", 512),
             (r"opus-4[-.][56]|haiku-4[-.]5", 4096),
@@ -165,8 +176,12 @@ time | place>container.expires_at | when it will be forgotten
         ciphertext_block="redacted_thinking",
     ),
     request_noise=(
-        RequestNoise("references", "anthropic-call", "messages.*.content.*.id", "joins a call and its result"),
-        RequestNoise("references", "anthropic-result", "messages.*.content.*.tool_use_id", "names a call"),
+        RequestNoise(
+            "references", "anthropic-call", "messages.*.content.*.id", "joins a call and its result"
+        ),
+        RequestNoise(
+            "references", "anthropic-result", "messages.*.content.*.tool_use_id", "names a call"
+        ),
     ),
     places=RequestPlaces(
         credentials=("mcp_servers.*.authorization_token",),

@@ -1,7 +1,7 @@
 """The content blocks of Anthropic Messages: their items, and the results of tools.
 
-Blocks of one shape are decoded in the same way in a stream and in a document. A type that is not in the table is an
-item of the kind `other`, with all its fields as its output.
+Blocks of one shape are decoded in the same way in a stream and in a document. A type that is not in
+the table is an item of the kind `other`, with all its fields as its output.
 """
 
 from __future__ import annotations
@@ -48,14 +48,18 @@ class ContentBlock(msgspec.Struct):
     streamed: bool = False  # whether a text of it has come
 
     def finished(self, item: ItemState) -> ItemState:
-        """Return the item at its end: without streamed input, its input is that of its beginning, mostly `{}`."""
+        """Return the item at its end: without streamed input, its input is that of its beginning,
+        mostly `{}`.
+        """
         texts: tuple[tuple[Field, int, str], ...] = ()
         if item.kind == "tool_call" and not self.streamed:
             texts = (("arguments", 0, self.input),)
         return msgspec.structs.replace(item, status="completed", texts=texts, annotations=())
 
 
-def stated(block: Object, *, status: str | None = None, output_index: int | None = None) -> ItemState | None:
+def stated(
+    block: Object, *, status: str | None = None, output_index: int | None = None
+) -> ItemState | None:
     """Return the item that a block is, with the texts in it; `None` if it is a tool's result."""
     type = text(block, "type") or "(no type)"
     if type.endswith(RESULT):
@@ -71,7 +75,8 @@ def stated(block: Object, *, status: str | None = None, output_index: int | None
         call_id=text(block, "id") if kind == "tool_call" else None,
         texts=_texts(block, kind, type),
         annotations=tuple(as_json(citation) for citation in objects(block, "citations")),
-        encrypted=type == "redacted_thinking" or bool(block.get("signature") or block.get("encrypted_content")),
+        encrypted=type == "redacted_thinking"
+        or bool(block.get("signature") or block.get("encrypted_content")),
         output=as_json(without_bytes(block)) if kind == "other" and type not in _TEXTS else None,
         output_index=output_index,
     )
@@ -102,21 +107,32 @@ def returned(block: Object) -> Facts:
 def result(block: Object) -> ToolResult:
     """Return a tool's result, of the provider's tool or of the client's."""
     content = block.get("content")
-    return ToolResult(text(block, "tool_use_id"), None, output_of(content), _failed(block, object_(content)))
+    return ToolResult(
+        text(block, "tool_use_id"), None, output_of(content), _failed(block, object_(content))
+    )
 
 
 def output_of(content: Any) -> str:
-    """Return the text of a result, if it is nothing else; its JSON, if it is. None at all is an empty text."""
+    """Return the text of a result, if it is nothing else; its JSON, if it is.
+
+    None at all is an empty text.
+    """
     if isinstance(content, list) and all(map(_is_text, content)):
         return "\n".join(block["text"] for block in content)
     return "" if content is None else text_or_json(without_bytes(content))
 
 
 def _is_text(block: Any) -> bool:
-    return isinstance(block, dict) and block.get("type") == "text" and isinstance(block.get("text"), str)
+    return (
+        isinstance(block, dict)
+        and block.get("type") == "text"
+        and isinstance(block.get("text"), str)
+    )
 
 
 def _failed(block: Object, content: Object) -> bool:
-    """Return whether a call failed: as marked, by an error in place of a result, or by an exit code other than 0."""
+    """Return whether a call failed: as marked, by an error in place of a result, or by an exit code
+    other than 0.
+    """
     is_error = (text(content, "type") or "").endswith("_error")
     return block.get("is_error") is True or is_error or bool(content.get("return_code"))

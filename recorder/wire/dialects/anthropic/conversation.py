@@ -1,11 +1,12 @@
 """The requests to Anthropic Messages.
 
-Agents put their own text into a user's message (`recorder.wire.dialects.user_text.last_words`), and messages of the
-system after it.
+Agents put their own text into a user's message (`recorder.wire.dialects.user_text.last_words`), and
+messages of the system after it.
 
 A request that continues a thread has only the messages of the new turn:
-`{"thread": {"type": "continue", "previous_message_id": …}}` stands for the messages of the request that this response
-answered, and the response as a message of the assistant. Source: `thread` of `MessageCreateParams` in anthropic-python.
+`{"thread": {"type": "continue", "previous_message_id": …}}` stands for the messages of the request
+that this response answered, and the response as a message of the assistant. Source: `thread` of
+`MessageCreateParams` in anthropic-python.
 """
 
 from __future__ import annotations
@@ -48,13 +49,18 @@ from recorder.wire.dialects.json_values import (
 )
 
 BILLING = "x-anthropic-billing-header:"
-"""How a block of the system prompt begins in which Claude Code sends its version and a checksum: it changes with every
-request, which hits the cache all the same, and the model is not shown it."""
+"""How a block of the system prompt begins in which Claude Code sends its version and a checksum: it
+changes with every request, which hits the cache all the same, and the model is not shown it."""
 
 _MODEL = re.compile(r"/models/([^/:]+):(\w+)$")  # on Vertex the path names it, and the method
 _COUNTS = ("/count_tokens", "/count-tokens:rawPredict")
 
-_ROLES: Mapping[str, Role] = {"user": "user", "assistant": "assistant", "system": "system", "developer": "system"}
+_ROLES: Mapping[str, Role] = {
+    "user": "user",
+    "assistant": "assistant",
+    "system": "system",
+    "developer": "system",
+}
 
 _KINDS = kinds("""
 text text
@@ -121,9 +127,14 @@ class AnthropicConversation(Conversation):
     def read_tools(self) -> Iterator[Tool]:
         for tool in objects(self.request, "tools"):
             if tool.get("type") in (None, "custom"):
-                yield Tool("function", tool.get("name"), tool.get("description"), tool.get("input_schema"))
+                yield Tool(
+                    "function", tool.get("name"), tool.get("description"), tool.get("input_schema")
+                )
             else:
-                yield Tool("provider", word(tool, "name") or word(tool, "mcp_server_name") or word(tool, "type"))
+                yield Tool(
+                    "provider",
+                    word(tool, "name") or word(tool, "mcp_server_name") or word(tool, "type"),
+                )
 
     def instructions(self) -> Iterator[str]:
         yield from filter(None, Message("system", self.system_parts).words)
@@ -135,7 +146,10 @@ class AnthropicConversation(Conversation):
         return parts_of(part.value)
 
     def settings(self) -> RequestParameters:
-        output, is_alone = object_(self.request, "output_config"), flag(self.request, "tool_choice", _ALONE)
+        output, is_alone = (
+            object_(self.request, "output_config"),
+            flag(self.request, "tool_choice", _ALONE),
+        )
         format = object_(output, "format") or object_(self.request, "output_format")
         return RequestParameters(
             **settings_at(self.request, _SETTINGS),
@@ -200,13 +214,19 @@ _NOT_SENT_BACK = frozenset({"cache_control", "citations"})
 
 
 def links(request: Object) -> Links:
-    """Return the id of the response that a request continues; one that begins a thread continues none."""
+    """Return the id of the response that a request continues; one that begins a thread continues
+    none.
+    """
     thread = object_(request, "thread")
-    return Links(text(thread, "previous_message_id") or None if thread.get("type") == "continue" else None)
+    return Links(
+        text(thread, "previous_message_id") or None if thread.get("type") == "continue" else None
+    )
 
 
 def _answer(payloads: Iterable[bytes]) -> Sequence[Any]:
-    """Return a response as a message of the assistant: from a document, or from the blocks of a stream."""
+    """Return a response as a message of the assistant: from a document, or from the blocks of a
+    stream.
+    """
     blocks: dict[int, dict[str, Any]] = {}
     for event in map(request_object, payloads):
         index = whole(event, "index") or 0
@@ -245,12 +265,16 @@ def _decoded_input(block: dict[str, Any]) -> Object:
 
 
 def compared(message: Any) -> Any:
-    """Return a message without what clients leave out when they send it back: reasoning, citations, cache marks."""
+    """Return a message without what clients leave out when they send it back: reasoning, citations,
+    cache marks.
+    """
     if not isinstance(message, dict):
         return message
     content = message.get("content")
     blocks = [{"type": "text", "text": content}] if isinstance(content, str) else objects(content)
-    kept = [without(block, _NOT_SENT_BACK) for block in blocks if text(block, "type") not in _REASONING]
+    kept = [
+        without(block, _NOT_SENT_BACK) for block in blocks if text(block, "type") not in _REASONING
+    ]
     return {**message, "content": kept}
 
 

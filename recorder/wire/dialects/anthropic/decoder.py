@@ -1,9 +1,10 @@
 """The events of Anthropic Messages → facts.
 
-No sequence number, no item ids except those of tool use blocks. A block is an item; the block of a tool's result is
-what its call returned. `message_start` may also have whole blocks (programmatic tool calls). Usage
-begins with `message_start`, and each `message_delta` overwrites keys of it. Where another model takes over within the
-response (a `fallback` block names it), the response is that model's, as the SDK has it.
+No sequence number, no item ids except those of tool use blocks. A block is an item; the block of a
+tool's result is what its call returned. `message_start` may also have whole blocks (programmatic
+tool calls). Usage begins with `message_start`, and each `message_delta` overwrites keys of it.
+Where another model takes over within the response (a `fallback` block names it), the response is
+that model's, as the SDK has it.
 """
 
 from __future__ import annotations
@@ -30,11 +31,36 @@ from recorder.model.facts import (
     UsageReported,
 )
 from recorder.wire.dialects.anthropic.blocks import ContentBlock, returned, stated, written_input
-from recorder.wire.dialects.decoder import DOCUMENT, Common, Content, Facts, FastPath, JsonDecoder, failed, unknown
+from recorder.wire.dialects.decoder import (
+    DOCUMENT,
+    Common,
+    Content,
+    Facts,
+    FastPath,
+    JsonDecoder,
+    failed,
+    unknown,
+)
 from recorder.wire.dialects.errors import NoVendorError, envelope_error
-from recorder.wire.dialects.json_values import Object, as_json, names, object_, objects, places, text, whole
+from recorder.wire.dialects.json_values import (
+    Object,
+    as_json,
+    names,
+    object_,
+    objects,
+    places,
+    text,
+    whole,
+)
 from recorder.wire.dialects.keys import ERROR, Whole
-from recorder.wire.dialects.usage_report import COUNTS, ReportedCost, counts_at, details_at, reported_cost, token_count
+from recorder.wire.dialects.usage_report import (
+    COUNTS,
+    ReportedCost,
+    counts_at,
+    details_at,
+    reported_cost,
+    token_count,
+)
 
 DELTA = "content_block_delta"
 FALLBACK = "fallback"
@@ -67,10 +93,14 @@ _ABOUT = names("""
     signature encrypted_content encrypted_index data media_type category
     stop_reason stop_sequence fallback_credit_token page_age cache_control
     """)
-"""Members of blocks and of their deltas that are not content. The input that a call begins with comes
-at its end, unless it is streamed."""
+"""Members of blocks and of their deltas that are not content. The input that a call begins with
+comes at its end, unless it is streamed."""
 
-_FIELDS: Mapping[type, Field] = {_TextDelta: "text", _ThinkingDelta: "reasoning", _InputDelta: "arguments"}
+_FIELDS: Mapping[type, Field] = {
+    _TextDelta: "text",
+    _ThinkingDelta: "reasoning",
+    _InputDelta: "arguments",
+}
 
 _TEXTS: Mapping[str, tuple[str, Field]] = {
     "text_delta": ("text", "text"),
@@ -131,7 +161,10 @@ class MessagesDecoder(JsonDecoder):
             error = envelope_error(message)  # of a gateway
             return () if error is None else (error,)  # else a count of tokens, a batch
         blocks = objects(message["content"])
-        items = [stated(block, status="completed", output_index=index) for index, block in enumerate(blocks)]
+        items = [
+            stated(block, status="completed", output_index=index)
+            for index, block in enumerate(blocks)
+        ]
         return (
             *self._begun(text(message, "id"), text(message, "model")),
             ResponseItems(tuple(item for item in items if item)),
@@ -157,11 +190,17 @@ class MessagesDecoder(JsonDecoder):
         return self._begun(None, model) if model else ()
 
     def _used(self, reported: Object, place: str = "") -> Facts:
-        """Return the usage after what an object reports of it, which is after `place` in the payload."""
+        """Return the usage after what an object reports of it, which is after `place` in the
+        payload.
+        """
         usage = object_(reported, "usage")
         if not usage:
             return ()
-        self._usage |= {name: value for name, value in usage.items() if value is not None or name not in self._usage}
+        self._usage |= {
+            name: value
+            for name, value in usage.items()
+            if value is not None or name not in self._usage
+        }
         cost = reported_cost(usage, self._data, f"{place}usage")
         self._cost = cost if cost.usd is not None else self._cost
         iterations = objects(usage, "iterations")
@@ -185,7 +224,9 @@ class MessagesDecoder(JsonDecoder):
 
     def _open(self, index: int, content: Object) -> Facts:
         item = stated(content)
-        self._blocks[index] = block = ContentBlock(self._new_key(index), item, written_input(content))
+        self._blocks[index] = block = ContentBlock(
+            self._new_key(index), item, written_input(content)
+        )
         model = text(content, "to", "model") if content.get("type") == FALLBACK else None
         return (
             *self._served_by(model),
@@ -207,7 +248,11 @@ class MessagesDecoder(JsonDecoder):
         meaning = self._deltas.get(type)
         if meaning is None:
             return (unknown(type or DELTA),)
-        return (MalformedPayload(f"{type} without an index"),) if index is None else meaning(self, index, delta)
+        return (
+            (MalformedPayload(f"{type} without an index"),)
+            if index is None
+            else meaning(self, index, delta)
+        )
 
     def _text_delta(self, index: int, delta: Object) -> Facts:
         name, field = _TEXTS[delta["type"]]
@@ -225,7 +270,8 @@ class MessagesDecoder(JsonDecoder):
     def _compaction_delta(self, index: int, delta: Object) -> Facts:
         if delta.get("encrypted_content"):
             self._signature_delta(index, delta)
-        return () if delta.get("content") is None else self._text_delta(index, delta)  # none: it did not succeed
+        # none: it did not succeed
+        return () if delta.get("content") is None else self._text_delta(index, delta)
 
     def _signature_delta(self, index: int, delta: Object) -> Facts:
         """Mark the block as encrypted; the fact comes when it ends, which is next."""
@@ -236,12 +282,18 @@ class MessagesDecoder(JsonDecoder):
 
     def _citations_delta(self, index: int, delta: Object) -> Facts:
         block = self._blocks.get(index)
-        return (AnnotationAdded(block.key if block else index, as_json(object_(delta, "citation"))),)
+        return (
+            AnnotationAdded(block.key if block else index, as_json(object_(delta, "citation"))),
+        )
 
     def _block_stop(self, event: Object) -> Facts:
         index = whole(event, "index")
         block = None if index is None else self._blocks.get(index)
-        return (ItemFinished(block.key, index, block.finished(block.stated)),) if block and block.stated else ()
+        return (
+            (ItemFinished(block.key, index, block.finished(block.stated)),)
+            if block and block.stated
+            else ()
+        )
 
     def _message_delta(self, event: Object) -> Facts:
         delta = object_(event, "delta")
@@ -284,7 +336,11 @@ def _opening(key: ItemKey, index: int, item: ItemState) -> Facts:
     """Begin a block, perhaps with some of its text. Input comes at its end, if none is streamed."""
     texts = [TextAdded(key, *each) for each in item.texts if each[0] != "arguments"]
     annotations = [AnnotationAdded(key, annotation) for annotation in item.annotations]
-    return ItemStarted(key, index, msgspec.structs.replace(item, texts=(), annotations=())), *texts, *annotations
+    return (
+        ItemStarted(key, index, msgspec.structs.replace(item, texts=(), annotations=())),
+        *texts,
+        *annotations,
+    )
 
 
 def _refused(delta: Object) -> Facts:
@@ -294,7 +350,11 @@ def _refused(delta: Object) -> Facts:
         return ()
     stated = ItemState("message", "refusal", role="assistant", status="completed")
     item = "refusal"
-    return ItemStarted(item, None, stated), TextAdded(item, "refusal", 0, explanation), ItemFinished(item, None, stated)
+    return (
+        ItemStarted(item, None, stated),
+        TextAdded(item, "refusal", 0, explanation),
+        ItemFinished(item, None, stated),
+    )
 
 
 def _finished(message: Object) -> Facts:
@@ -320,9 +380,12 @@ web_searches server_tool_use.web_search_requests
 
 
 def counts_of(usage: Object) -> Usage:
-    """Return the counts, `input_tokens` with those read from the cache and written to it; a total is not sent."""
+    """Return the counts, `input_tokens` with those read from the cache and written to it; a total
+    is not sent.
+    """
     counts, fresh = counts_at(usage, _COUNTS), token_count(usage, "input_tokens")
-    gross, output = counts["input_tokens"], counts["output_tokens"]  # of another API: what was cached is in it
+    # of another API: what was cached is in it
+    gross, output = counts["input_tokens"], counts["output_tokens"]
     if fresh is not None:
         read, written = token_count(usage, _CACHE_READ), counts["cache_write_input_tokens"]
         gross = whole(fresh + (read or 0) + (written or 0))
@@ -330,8 +393,9 @@ def counts_of(usage: Object) -> Usage:
     return Usage(**{**counts, "input_tokens": gross, "total_tokens": total})
 
 
-# The types of the entries of `usage.iterations`. Source: anthropic-sdk-python, `BetaUsage.iterations`: "A `compaction`
-# entry's tokens are not included in the top-level `usage` fields." Nor are an advisor's; real streams add up so.
+# The types of the entries of `usage.iterations`. Source: anthropic-sdk-python,
+# `BetaUsage.iterations`: "A `compaction` entry's tokens are not included in the top-level `usage`
+# fields." Nor are an advisor's; real streams add up so.
 _COUNTED = frozenset({"message", "fallback_message"})
 _NOT_COUNTED = frozenset({"compaction", "advisor_message"})
 
@@ -339,7 +403,9 @@ _NOT_COUNTED = frozenset({"compaction", "advisor_message"})
 def _beside(iterations: Sequence[Object]) -> tuple[Iteration, ...]:
     """Return the runs whose tokens are not among those of the response."""
     return tuple(
-        Iteration(each["type"], text(each, "model"), counts_of(each), token_count(each, *_WRITTEN_1H))
+        Iteration(
+            each["type"], text(each, "model"), counts_of(each), token_count(each, *_WRITTEN_1H)
+        )
         for each in iterations
         if text(each, "type") in _NOT_COUNTED
     )
@@ -351,6 +417,8 @@ def _odd_iterations(iterations: Sequence[Object]) -> Facts:
 
 
 def _fallback(iterations: Sequence[Object]) -> str | None:
-    """Return the model that served the response instead of another, from the entry of the usage for it."""
+    """Return the model that served the response instead of another, from the entry of the usage for
+    it.
+    """
     served = [each for each in iterations if each.get("type") == "fallback_message"]
     return text(served[-1], "model") if served else None

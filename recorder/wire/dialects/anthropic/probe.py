@@ -29,7 +29,12 @@ _TOOLS = [{"name": TOOL, "description": TOOL_HELP, "input_schema": WEATHER}]
 
 
 def _use(number: int, city: str) -> Json:
-    return {"type": "tool_use", "id": f"toolu_{number}", "name": TOOL, "input": {"city": city, "unit": "celsius"}}
+    return {
+        "type": "tool_use",
+        "id": f"toolu_{number}",
+        "name": TOOL,
+        "input": {"city": city, "unit": "celsius"},
+    }
 
 
 def _result(number: int) -> Json:
@@ -45,7 +50,9 @@ _ANSWERED = [
 
 def wrong_error_body(document: Any) -> str | None:
     """Return what is wrong with an error as Anthropic's API puts it; None if nothing is."""
-    if isinstance(document, dict) and (document.get("type") != "error" or not isinstance(document.get("error"), dict)):
+    if isinstance(document, dict) and (
+        document.get("type") != "error" or not isinstance(document.get("error"), dict)
+    ):
         return "no `type` that is `error`, or no object `error`"
     return wrong_error(document, "type", "message")
 
@@ -58,7 +65,10 @@ _FORM = ApiForm(
     results={"messages": _ANSWERED},
     forces={"tool_choice": {"type": "tool", "name": TOOL}},
     formats={"output_config": {"format": {"type": "json_schema", "schema": CITY}}},
-    titles={"reasoning": "Thinking, which is shown", "forced-tool": "A call that `tool_choice` demands"},
+    titles={
+        "reasoning": "Thinking, which is shown",
+        "forced-tool": "A call that `tool_choice` demands",
+    },
     document=checks.document(SHAPES, "message"),
     wrong_error=wrong_error_body,
     reasoning=(checks.reasons(is_shown=True), checks.signs),
@@ -71,7 +81,9 @@ _FORM = ApiForm(
 
 def _read(http: Any, answer: ProbeAnswer) -> SdkReading:
     anthropic = importlib.import_module("anthropic")
-    api = anthropic.Anthropic(base_url=BASE, api_key="none", max_retries=0, http_client=http).messages
+    api = anthropic.Anthropic(
+        base_url=BASE, api_key="none", max_retries=0, http_client=http
+    ).messages
     asked: Json = {"model": "any", "max_tokens": 1_024, "messages": user(QUESTION)}
     if answer.is_streamed:
         with api.stream(**asked) as stream:

@@ -1,10 +1,12 @@
-"""Claude Managed Agents: the events of a session, in one long GET, and the requests that add to them.
+"""Claude Managed Agents: the events of a session, in one long GET, and the requests that add to
+them.
 
-`event: TYPE` and one line of JSON that says the type again. The stream of a session, and that of one of its threads,
-end when the client has seen enough; the next one begins with what happens then, and a list has what was before.
+`event: TYPE` and one line of JSON that says the type again. The stream of a session, and that of
+one of its threads, end when the client has seen enough; the next one begins with what happens then,
+and a list has what was before.
 
-Written after the types and docstrings of anthropic-python 2.14; no recorded stream was to be had. Must not know: other
-wire formats, but for what all of Anthropic's APIs share.
+Written after the types and docstrings of anthropic-python 2.14; no recorded stream was to be had.
+Must not know: other wire formats, but for what all of Anthropic's APIs share.
 """
 
 from __future__ import annotations
@@ -22,7 +24,14 @@ from recorder.wire.dialects.anthropic_sessions.decoder import (
     RUNNING,
     ManagedAgentsDecoder,
 )
-from recorder.wire.dialects.dialect import Dialect, HostedSession, RequestPlaces, ResponseFields, noise_fields, paths
+from recorder.wire.dialects.dialect import (
+    Dialect,
+    HostedSession,
+    RequestPlaces,
+    ResponseFields,
+    noise_fields,
+    paths,
+)
 from recorder.wire.dialects.hosted_session import is_at_rest, is_event_of
 from recorder.wire.dialects.keys import ERROR, KeyExtractor, Named, Payload, Text
 
@@ -39,7 +48,12 @@ class _SessionEvent(Payload):
 
 def _name(event: _SessionEvent) -> Named:
     preview_id = event.event.id if event.event else None
-    return event.type or (ERROR if event.error else None), None, event.id or event.event_id or preview_id, None
+    return (
+        event.type or (ERROR if event.error else None),
+        None,
+        event.id or event.event_id or preview_id,
+        None,
+    )
 
 
 is_event = is_event_of(EVENTS)
@@ -58,7 +72,9 @@ DIALECT = Dialect(
     conversation=ManagedAgentsConversation,
     hosted=HostedSession(
         path=re.compile(r"/sessions/(?P<session>[^/]+)(?:/threads/(?P<thread>[^/]+))?(?:/|$)"),
-        stream=re.compile(r"GET .*/sessions/[^/]+/(?:events(?:/stream)?|threads/[^/]+/(?:stream|events))"),
+        stream=re.compile(
+            r"GET .*/sessions/[^/]+/(?:events(?:/stream)?|threads/[^/]+/(?:stream|events))"
+        ),
         made=re.compile(r"POST .*/sessions/?"),
         made_ids=("id",),
     ),
@@ -73,10 +89,14 @@ id | workflow_run_id workflow_run_phase_id stop_reason.event_ids.* | made anew f
 time | processed_at | when it happened
 """),
     ),
-    places=RequestPlaces(of_model=paths("events initial_events content input delta description explanation")),
+    places=RequestPlaces(
+        of_model=paths("events initial_events content input delta description explanation")
+    ),
     profiles=("anthropic-sessions",),
     speaks=is_event,
     is_event=is_event,
-    target=lambda is_document, payloads: "/v1/sessions/session/events" + ("" if is_document else "/stream"),
+    target=lambda is_document, payloads: (
+        "/v1/sessions/session/events" + ("" if is_document else "/stream")
+    ),
     has_event_lines=True,
 )

@@ -1,4 +1,6 @@
-"""The requests of Claude Managed Agents: events that a client adds to a session, or that a session begins with."""
+"""The requests of Claude Managed Agents: events that a client adds to a session, or that a session
+begins with.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ class ManagedAgentsConversation(Conversation):
                 part = Part("result", event, id=call_id_of(event), value=event.get("content"))
                 yield Message("user", [part], event.get("content"), type, given=event)
             elif type == "user.define_outcome":
-                yield Message("user", [text_part(text(event, "description") or "")], None, type, given=event)
+                yield Message(
+                    "user", [text_part(text(event, "description") or "")], None, type, given=event
+                )
             elif type in ("user.message", "system.message"):
                 content = event.get("content")
                 role: Role = "user" if type == "user.message" else "system"

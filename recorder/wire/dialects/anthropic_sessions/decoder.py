@@ -1,9 +1,10 @@
 """The events of a session of Claude Managed Agents → facts.
 
-An event is whole, and has an id; only a message may be shown before, in pieces that are no part of the session's
-history (`event_start`, `event_delta`). A turn has no event of its own: it begins when the agent runs, after what a user
-sends, and ends when the session is idle. Sub-agents have streams of their own; that of the session says that they
-began, what they are told and tell, how they end, and which of their calls wait for the client.
+An event is whole, and has an id; only a message may be shown before, in pieces that are no part of
+the session's history (`event_start`, `event_delta`). A turn has no event of its own: it begins when
+the agent runs, after what a user sends, and ends when the session is idle. Sub-agents have streams
+of their own; that of the session says that they began, what they are told and tell, how they end,
+and which of their calls wait for the client.
 """
 
 from __future__ import annotations
@@ -23,12 +24,33 @@ from recorder.model.facts import (
 )
 from recorder.wire.dialects.anthropic.blocks import output_of
 from recorder.wire.dialects.decoder import Content, Facts, failed, unknown
-from recorder.wire.dialects.hosted_session import TURN, HostedDecoder, numbered, progress, summed, whole_item
-from recorder.wire.dialects.json_values import Object, as_json, flag, names, object_, objects, text, whole
+from recorder.wire.dialects.hosted_session import (
+    TURN,
+    HostedDecoder,
+    numbered,
+    progress,
+    summed,
+    whole_item,
+)
+from recorder.wire.dialects.json_values import (
+    Object,
+    as_json,
+    flag,
+    names,
+    object_,
+    objects,
+    text,
+    whole,
+)
 from recorder.wire.dialects.media import without_bytes
 from recorder.wire.dialects.usage_report import token_count
 
-MESSAGE, THINKING, IDLE, DELETED = "agent.message", "agent.thinking", "session.status_idle", "session.deleted"
+MESSAGE, THINKING, IDLE, DELETED = (
+    "agent.message",
+    "agent.thinking",
+    "session.status_idle",
+    "session.deleted",
+)
 
 AT_REST = names("session.status_idle session.status_terminated")
 RUNNING = names("session.status_running session.status_rescheduled")
@@ -41,7 +63,9 @@ _VERDICTS: Mapping[str, Literal["incomplete", "failed"]] = {
     "budget_reached": "incomplete",
 }
 _FINAL = ("exhausted", "terminal")
-"""The retries of an error that has an effect on the session: after any other the provider tries again."""
+"""The retries of an error that has an effect on the session: after any other the provider tries
+again.
+"""
 
 
 class ManagedAgentsDecoder(HostedDecoder):
@@ -55,7 +79,8 @@ class ManagedAgentsDecoder(HostedDecoder):
         self._is_in_turn = False
         self._turn_usage: list[Usage] = []
         self._previews: set[str] = set()  # messages of which pieces came, and not the whole
-        self._shown: set[str] = set()  # messages that were begun: one that begins again is not told again
+        # messages that were begun: one that begins again is not told again
+        self._shown: set[str] = set()
 
     def id_of(self, event: Object) -> str | None:
         return text(event, "id")
@@ -63,7 +88,11 @@ class ManagedAgentsDecoder(HostedDecoder):
     def texts_in(self, event: Object) -> Iterable[Content]:
         if (text(event, "type") or "") not in EVENTS:
             return (("", event),)
-        return [(name, event[name]) for name in ("content", "description", "explanation") if name in event]
+        return [
+            (name, event[name])
+            for name in ("content", "description", "explanation")
+            if name in event
+        ]
 
     def tell(self, type: str, event: Object) -> Facts:
         handle = EVENTS.get(type)
@@ -105,7 +134,11 @@ class ManagedAgentsDecoder(HostedDecoder):
         """End the turn, perhaps only until the client has answered."""
         facts: list[Fact] = [*self._turn()]
         spent = summed(self._turn_usage)
-        told = {name: count for name in Usage.__struct_fields__ if (count := getattr(spent, name)) is not None}
+        told = {
+            name: count
+            for name in Usage.__struct_fields__
+            if (count := getattr(spent, name)) is not None
+        }
         ended = ItemState("other", TURN, status=reason, output=as_json(told) if told else None)
         facts += self._closed_previews()
         facts.append(ItemFinished(self._turn_key, None, ended))
@@ -118,7 +151,14 @@ class ManagedAgentsDecoder(HostedDecoder):
         """Take a message; the pieces of it that were shown before are only repeated."""
         id = text(event, "id") or ""
         parts = objects(event, "content")
-        stated = ItemState("message", type, item_id=id, role=_ROLES[type], status="completed", texts=numbered(parts))
+        stated = ItemState(
+            "message",
+            type,
+            item_id=id,
+            role=_ROLES[type],
+            status="completed",
+            texts=numbered(parts),
+        )
         facts: list[Fact] = [*self._turn()] if type == MESSAGE else []
         if id in self._previews:
             facts.append(ItemFinished(id, None, stated))
@@ -128,7 +168,9 @@ class ManagedAgentsDecoder(HostedDecoder):
         self._shown.add(id)
         for number, part in enumerate(parts):
             if text(part, "type") != "text":
-                shown = ItemState("other", text(part, "type") or "", status="completed", output=_shown(part))
+                shown = ItemState(
+                    "other", text(part, "type") or "", status="completed", output=_shown(part)
+                )
                 facts += whole_item(f"{id}.{number}", shown)
         return facts
 
@@ -158,13 +200,21 @@ class ManagedAgentsDecoder(HostedDecoder):
         if added is None or text(delta, "type") != "content_delta":
             return (unknown(f"{type} {text(delta, 'type')}"),)
         is_repeated = id in self._shown and id not in self._previews
-        return () if is_repeated or not added else (TextAdded(id, "text", whole(delta, "index") or 0, added),)
+        return (
+            ()
+            if is_repeated or not added
+            else (TextAdded(id, "text", whole(delta, "index") or 0, added),)
+        )
 
     def _closed_previews(self) -> Facts:
         """End what was shown and is not to come: the request to the model broke off."""
         facts = []
         for id in sorted(self._previews):
-            facts.append(ItemFinished(id, None, ItemState("message", MESSAGE, item_id=id, status="incomplete")))
+            facts.append(
+                ItemFinished(
+                    id, None, ItemState("message", MESSAGE, item_id=id, status="incomplete")
+                )
+            )
         self._previews.clear()
         return facts
 
@@ -190,7 +240,11 @@ class ManagedAgentsDecoder(HostedDecoder):
         return facts
 
     def _on_result(self, type: str, event: Object) -> Facts:
-        return (ToolResult(call_id_of(event), None, output_of(event.get("content")), flag(event, "is_error")),)
+        return (
+            ToolResult(
+                call_id_of(event), None, output_of(event.get("content")), flag(event, "is_error")
+            ),
+        )
 
     def _on_confirmation(self, type: str, event: Object) -> Facts:
         return (progress(type, text(event, "result"), event, ("tool_use_id", "deny_message")),)
@@ -206,7 +260,10 @@ class ManagedAgentsDecoder(HostedDecoder):
         given = object_(event, name)
         if not given:
             return ()
-        read, written = token_count(given, "cache_read_input_tokens"), token_count(given, "cache_creation_input_tokens")
+        read, written = (
+            token_count(given, "cache_read_input_tokens"),
+            token_count(given, "cache_creation_input_tokens"),
+        )
         fresh, output = token_count(given, "input_tokens"), token_count(given, "output_tokens")
         all_input = None if fresh is None else fresh + (read or 0) + (written or 0)
         usage = Usage(
@@ -227,7 +284,13 @@ class ManagedAgentsDecoder(HostedDecoder):
         state = type.removeprefix("session.thread_").removeprefix("status_")
         status = text(event, "stop_reason", "type") or state
         stated = ItemState(
-            "other", "thread", item_id=id, status=status, name=text(event, "agent_name"), call_id=id, thread_id=id
+            "other",
+            "thread",
+            item_id=id,
+            status=status,
+            name=text(event, "agent_name"),
+            call_id=id,
+            thread_id=id,
         )
         return self._changed(f"thread {id}", stated)
 
@@ -249,8 +312,14 @@ class ManagedAgentsDecoder(HostedDecoder):
     def _on_outcome(self, type: str, event: Object) -> Facts:
         id = text(event, "outcome_id")
         texts = numbered([{"text": event.get("description")}])
-        rest = {name: event[name] for name in ("rubric", "max_iterations") if event.get(name) is not None}
-        stated = ItemState("other", type, item_id=id, status="completed", texts=texts, output=as_json(rest))
+        rest = {
+            name: event[name]
+            for name in ("rubric", "max_iterations")
+            if event.get(name) is not None
+        }
+        stated = ItemState(
+            "other", type, item_id=id, status="completed", texts=texts, output=as_json(rest)
+        )
         return whole_item(text(event, "id") or "", stated)
 
     def _on_evaluation(self, type: str, event: Object) -> Facts:
@@ -297,7 +366,15 @@ class ManagedAgentsDecoder(HostedDecoder):
         return (progress(type, type.rpartition(".")[2], event, _TOLD),)
 
 
-_TOLD = ("usage", "budget", "iteration", "outcome_id", "workflow_run_id", "workflow_run_phase_id", "session_thread_id")
+_TOLD = (
+    "usage",
+    "budget",
+    "iteration",
+    "outcome_id",
+    "workflow_run_id",
+    "workflow_run_phase_id",
+    "session_thread_id",
+)
 
 
 def call_id_of(event: Object) -> str | None:

@@ -39,7 +39,11 @@ def _make(progress: Progress, question: object, with_tool: bool) -> Json:
 def _results(events: Sequence[Object]) -> list[Json]:
     content = [{"type": "text", "text": RESULT}]
     return [
-        {"type": "user.custom_tool_result", "custom_tool_use_id": event.get("id"), "content": content}
+        {
+            "type": "user.custom_tool_result",
+            "custom_tool_use_id": event.get("id"),
+            "content": content,
+        }
         for event in events
         if text(event, "type") == _CALL
     ]
@@ -62,7 +66,9 @@ _FORM = HostedForm(
 
 def _read(http: Any, answer: ProbeAnswer) -> SdkReading:
     anthropic = importlib.import_module("anthropic")
-    sessions = anthropic.Anthropic(base_url=BASE, api_key="none", max_retries=0, http_client=http).beta.sessions
+    sessions = anthropic.Anthropic(
+        base_url=BASE, api_key="none", max_retries=0, http_client=http
+    ).beta.sessions
     if not answer.is_streamed:
         sessions.create(agent="any", environment_id="any")
         return SdkReading("", [], (None, None))

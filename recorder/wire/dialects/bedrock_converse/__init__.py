@@ -1,4 +1,5 @@
-"""Bedrock's Converse: messages of the binary event stream of AWS, whose headers say their types; blocks by index.
+"""Bedrock's Converse: messages of the binary event stream of AWS, whose headers say their types;
+blocks by index.
 
 Written after the service model of botocore 1.44. Must not know: other wire formats.
 """
@@ -9,8 +10,18 @@ import re
 from typing import Any
 
 from recorder.wire.dialects.bedrock_converse.conversation import ConverseConversation
-from recorder.wire.dialects.bedrock_converse.decoder import EXCEPTIONS, ConverseDecoder, exception_of
-from recorder.wire.dialects.dialect import Dialect, RequestPlaces, ResponseFields, noise_fields, paths
+from recorder.wire.dialects.bedrock_converse.decoder import (
+    EXCEPTIONS,
+    ConverseDecoder,
+    exception_of,
+)
+from recorder.wire.dialects.dialect import (
+    Dialect,
+    RequestPlaces,
+    ResponseFields,
+    noise_fields,
+    paths,
+)
 from recorder.wire.dialects.keys import KeyExtractor, Named, Payload, Whole
 
 
@@ -22,11 +33,18 @@ def _name(event: _Event) -> Named:
     return None, None, None, event.contentBlockIndex
 
 
-_NOT_IN_STREAMS = {403: "accessDeniedException", 404: "resourceNotFoundException", 408: "modelTimeoutException"}
+_NOT_IN_STREAMS = {
+    403: "accessDeniedException",
+    404: "resourceNotFoundException",
+    408: "modelTimeoutException",
+}
 
 
 def error_body(status: int, message: str, code: str | None) -> dict[str, Any]:
-    """Return an error in the shape of AWS. Its type is a header there, and clients read it from the body, too."""
+    """Return an error in the shape of AWS.
+
+    Its type is a header there, and clients read it from the body, too.
+    """
     name = _NOT_IN_STREAMS.get(status) or exception_of(status)
     return {"__type": name[:1].upper() + name[1:], "message": message}
 
@@ -45,7 +63,9 @@ DIALECT = Dialect(
     error_type=exception_of,
     conversation=ConverseConversation,
     fields=ResponseFields(
-        texts=paths("delta.text delta.toolUse.input delta.reasoningContent.text start.toolUse.name"),
+        texts=paths(
+            "delta.text delta.toolUse.input delta.reasoningContent.text start.toolUse.name"
+        ),
         usage=("usage",),
         noise=noise_fields(
             """
@@ -57,5 +77,7 @@ padding | p | hides how long a delta is
     ),
     places=RequestPlaces(of_model=paths("messages system")),
     profiles=("bedrock-converse",),
-    target=lambda is_document, payloads: f"/model/unknown/converse{'' if is_document else '-stream'}",
+    target=lambda is_document, payloads: (
+        f"/model/unknown/converse{'' if is_document else '-stream'}"
+    ),
 )

@@ -1,4 +1,6 @@
-"""The requests to Converse. The path names the model; each part is an object with one member, which is its kind."""
+"""The requests to Converse. The path names the model; each part is an object with one member, which
+is its kind.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,16 @@ from recorder.wire.dialects.conversation import (
     role_of,
     settings_at,
 )
-from recorder.wire.dialects.json_values import Object, array, as_json, names, object_, objects, places, text
+from recorder.wire.dialects.json_values import (
+    Object,
+    array,
+    as_json,
+    names,
+    object_,
+    objects,
+    places,
+    text,
+)
 
 _MODEL = re.compile(r"/model/([^/]+)/[^/]+$")
 _ROLES: Mapping[str, Role] = {"user": "user", "assistant": "assistant"}
@@ -84,7 +95,9 @@ class ConverseConversation(PathConversation):
     def read_messages(self) -> Iterator[Message]:
         for given in objects(self.request, "messages"):
             role, content = given.get("role"), given.get("content")
-            yield Message(role_of(_ROLES, role), [_part(part) for part in objects(content)], content, role)
+            yield Message(
+                role_of(_ROLES, role), [_part(part) for part in objects(content)], content, role
+            )
 
     def read_tools(self) -> Iterator[Tool]:
         for tool in objects(self.offered):
@@ -97,7 +110,9 @@ class ConverseConversation(PathConversation):
         if part.kind != "result":
             return None
         output = "\n".join(each.text or "" for each in self.content_of(part))
-        return ToolResult(text(part.id), None, output, object_(part.given, "toolResult").get("status") == "error")
+        return ToolResult(
+            text(part.id), None, output, object_(part.given, "toolResult").get("status") == "error"
+        )
 
     def content_of(self, part: Part) -> Sequence[Part]:
         found = []

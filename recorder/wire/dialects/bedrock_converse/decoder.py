@@ -1,4 +1,6 @@
-"""The events of Converse → facts. A block is an item; only that of a call has a beginning. The counts come last."""
+"""The events of Converse → facts. A block is an item; only that of a call has a beginning. The
+counts come last.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,15 @@ from recorder.model.facts import (
     UsageReported,
 )
 from recorder.wire.dialects.decoder import Content, Facts, JsonDecoder, failed, unknown
-from recorder.wire.dialects.json_values import Object, as_json, names, object_, objects, places, text
+from recorder.wire.dialects.json_values import (
+    Object,
+    as_json,
+    names,
+    object_,
+    objects,
+    places,
+    text,
+)
 from recorder.wire.dialects.json_values import whole as number
 from recorder.wire.dialects.media import without_bytes
 from recorder.wire.dialects.usage_report import counts_at
@@ -33,7 +43,9 @@ EXCEPTIONS: Mapping[str, int] = {
     "internalServerException": 500,
     "serviceUnavailableException": 503,
 }
-"""Errors in a stream, and the status of such a one in its place, where its name begins with a capital letter."""
+"""Errors in a stream, and the status of such a one in its place, where its name begins with a
+capital letter.
+"""
 
 
 def exception_of(status: int) -> str:
@@ -156,7 +168,10 @@ def _stopped(event: Object) -> Facts:
 
 
 def _used(event: Object) -> Facts:
-    """Return the usage. `inputTokens` leaves out what was read from the cache, and written to it."""
+    """Return the usage.
+
+    `inputTokens` leaves out what was read from the cache, and written to it.
+    """
     usage = object_(event, "usage")
     if not usage:
         return ()

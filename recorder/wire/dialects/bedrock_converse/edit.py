@@ -9,7 +9,9 @@ from recorder.wire.dialects.json_values import Object
 
 
 def stream(recorded: Sequence[Object], answer: EditedAnswer) -> list[Object]:
-    """Return the events of a stream, each by its type; the last one is the recorded one, with the usage."""
+    """Return the events of a stream, each by its type; the last one is the recorded one, with the
+    usage.
+    """
     start = next((each for each in recorded if "role" in each), None)
     if start is None:
         raise LookupError("messageStart")
@@ -20,7 +22,10 @@ def stream(recorded: Sequence[Object], answer: EditedAnswer) -> list[Object]:
     for delta in answer.deltas:
         said: Object = {"text": delta} if answer.call is None else {"toolUse": {"input": delta}}
         events.append({"contentBlockDelta": {"contentBlockIndex": 0, "delta": said}})
-    events += [{"contentBlockStop": {"contentBlockIndex": 0}}, {"messageStop": {"stopReason": _reason(answer)}}]
+    events += [
+        {"contentBlockStop": {"contentBlockIndex": 0}},
+        {"messageStop": {"stopReason": _reason(answer)}},
+    ]
     return [*events, *({"metadata": each} for each in recorded if "usage" in each)]
 
 
@@ -31,7 +36,13 @@ def document(recorded: Object, answer: EditedAnswer) -> Object:
     block: Object = {"text": answer.text}
     if answer.call is not None:
         call = answer.call
-        block = {"toolUse": {"toolUseId": call.id("tooluse_"), "name": call.name, "input": call.arguments}}
+        block = {
+            "toolUse": {
+                "toolUseId": call.id("tooluse_"),
+                "name": call.name,
+                "input": call.arguments,
+            }
+        }
     message = {"role": "assistant", "content": [block]}
     return {**recorded, "output": {"message": message}, "stopReason": _reason(answer)}
 

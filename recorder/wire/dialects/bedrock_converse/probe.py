@@ -69,7 +69,10 @@ _ANSWERED = [
 
 
 def _wrong_error(document: Any) -> str | None:
-    """Return what is wrong with an error as AWS puts it; None if nothing is. Its type is in a header, or there, too."""
+    """Return what is wrong with an error as AWS puts it; None if nothing is.
+
+    Its type is in a header, or there, too.
+    """
     if not isinstance(document, dict):
         return wrong_error(document)
     return None if word(document, "message") else "no text `message`"
@@ -78,7 +81,10 @@ def _wrong_error(document: Any) -> str | None:
 def _create(progress: Progress, body: Json, most_tokens: int) -> tuple[str, Json]:
     """Return the target and the body of a request."""
     method = "converse-stream" if progress.is_streamed else "converse"
-    return f"/model/{quote(progress.model, safe='')}/{method}", {**body, "inferenceConfig": {"maxTokens": most_tokens}}
+    return f"/model/{quote(progress.model, safe='')}/{method}", {
+        **body,
+        "inferenceConfig": {"maxTokens": most_tokens},
+    }
 
 
 _FORM = ApiForm(
@@ -89,7 +95,10 @@ _FORM = ApiForm(
     results={"messages": _ANSWERED},
     forces={"toolConfig": _FORCED},
     formats={"outputConfig": {"textFormat": {"type": "json_schema", "structure": _SCHEMA}}},
-    titles={"reasoning": "Thinking, which is shown", "forced-tool": "A call that `toolChoice` demands"},
+    titles={
+        "reasoning": "Thinking, which is shown",
+        "forced-tool": "A call that `toolChoice` demands",
+    },
     document=checks.document(_SHAPES, "response"),
     wrong_error=_wrong_error,
     reasoning=(checks.reasons(is_shown=True),),
@@ -123,7 +132,8 @@ def _read(http: Any, answer: ProbeAnswer) -> SdkReading:
     client = session.get_session().create_client(
         "bedrock-runtime",
         region_name="us-east-1",
-        endpoint_url="https://probe.invalid",  # it sends no key of the environment to any other than https
+        # it sends no key of the environment to any other than https
+        endpoint_url="https://probe.invalid",
         aws_access_key_id="none",
         aws_secret_access_key="none",
         config=config.Config(retries={"total_max_attempts": 1}),
@@ -135,7 +145,10 @@ def _read(http: Any, answer: ProbeAnswer) -> SdkReading:
     response = client.converse(**asked)
     content = response["output"]["message"]["content"]
     text = "".join(block.get("text", "") for block in content)
-    calls = [(call["name"], call["input"]) for call in objects([block.get("toolUse") for block in content])]
+    calls = [
+        (call["name"], call["input"])
+        for call in objects([block.get("toolUse") for block in content])
+    ]
     return SdkReading(text, calls, _tokens(response["usage"]))
 
 
@@ -155,7 +168,9 @@ def _read_events(events: Iterable[Json]) -> SdkReading:
         elif added:
             text += added["delta"].get("text", "")
         usage = event.get("metadata", {}).get("usage", usage)
-    return SdkReading(text, [(name, json_or_text(arguments[at])) for at, name in names.items()], _tokens(usage))
+    return SdkReading(
+        text, [(name, json_or_text(arguments[at])) for at, name in names.items()], _tokens(usage)
+    )
 
 
 def _tokens(usage: Json) -> tuple[int | None, int | None]:

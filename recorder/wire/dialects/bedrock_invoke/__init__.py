@@ -1,7 +1,9 @@
-"""Bedrock's InvokeModel with a model of Anthropic: its Messages, each event as base64 in a `chunk` of AWS's stream.
+"""Bedrock's InvokeModel with a model of Anthropic: its Messages, each event as base64 in a `chunk`
+of AWS's stream.
 
-The request is Anthropic's, without the model, which the path names; the answer is too. What is said here is only what
-differs. Must not know: other wire formats, but for Anthropic Messages and for what is AWS's.
+The request is Anthropic's, without the model, which the path names; the answer is too. What is said
+here is only what differs. Must not know: other wire formats, but for Anthropic Messages and for
+what is AWS's.
 
 Written after anthropic-python 2.11 and the service model of botocore 1.44.
 """
@@ -17,7 +19,12 @@ from recorder.model.events import Header
 from recorder.wire.dialects.anthropic import DIALECT as MESSAGES
 from recorder.wire.dialects.bedrock_converse import DIALECT as CONVERSE
 from recorder.wire.dialects.bedrock_invoke.conversation import InvokeConversation
-from recorder.wire.dialects.bedrock_invoke.decoder import STREAM_EXCEPTIONS, Chunk, InvokeDecoder, unwrapped
+from recorder.wire.dialects.bedrock_invoke.decoder import (
+    STREAM_EXCEPTIONS,
+    Chunk,
+    InvokeDecoder,
+    unwrapped,
+)
 from recorder.wire.dialects.dialect import noise_fields
 from recorder.wire.dialects.json_values import request_object, text
 from recorder.wire.dialects.keys import KeyExtractor, Named
@@ -32,7 +39,9 @@ def _name(chunk: Chunk) -> Named:
 
 
 def _is_asked(headers: Sequence[Header], body: bytes) -> bool:
-    """Return whether a body is one of Anthropic's for a cloud: the path may name a profile, and no model."""
+    """Return whether a body is one of Anthropic's for a cloud: the path may name a profile, and no
+    model.
+    """
     version = text(request_object(body), "anthropic_version")
     return version is not None and not version.startswith("vertex-")
 
@@ -59,12 +68,17 @@ DIALECT = msgspec.structs.replace(
         MESSAGES.fields,
         noise=(
             *MESSAGES.fields.noise,
-            *noise_fields("time | at>invocationLatency at>firstByteLatency | how long the answer took", at=(_METRICS,)),
+            *noise_fields(
+                "time | at>invocationLatency at>firstByteLatency | how long the answer took",
+                at=(_METRICS,),
+            ),
         ),
     ),
     request_noise=(),  # that of Anthropic is for its bodies on every path
     speaks=None,
     is_event=None,
-    target=lambda is_document, payloads: f"/model/claude/invoke{'' if is_document else '-with-response-stream'}",
+    target=lambda is_document, payloads: (
+        f"/model/claude/invoke{'' if is_document else '-with-response-stream'}"
+    ),
     has_event_lines=False,
 )

@@ -1,4 +1,6 @@
-"""The requests to InvokeModel with a model of Anthropic. The path names the model, and says whether it streams."""
+"""The requests to InvokeModel with a model of Anthropic. The path names the model, and says whether
+it streams.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The chunks of InvokeModelWithResponseStream → facts: Anthropic's own events, and exceptions of AWS."""
+"""The chunks of InvokeModelWithResponseStream → facts: Anthropic's own events, and exceptions of
+AWS.
+"""
 
 from __future__ import annotations
 
@@ -34,8 +36,10 @@ def unwrapped(data: bytes) -> bytes:
 
 
 class InvokeDecoder(MessagesDecoder):
-    """Reads what the chunks of one response have. Its model is the one that was asked for, by whose name Bedrock's
-    prices go: the message has Anthropic's name, of which no region is a part.
+    """Reads what the chunks of one response have.
+
+    Its model is the one that was asked for, by whose name Bedrock's prices go: the message has
+    Anthropic's name, of which no region is a part.
     """
 
     def fast_paths(self) -> Mapping[str | None, FastPath]:

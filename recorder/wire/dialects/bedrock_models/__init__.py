@@ -1,9 +1,12 @@
-"""Bedrock's InvokeModel with models of all companies but Anthropic: each chunk of AWS's stream has an event as base64.
+"""Bedrock's InvokeModel with models of all companies but Anthropic: each chunk of AWS's stream has
+an event as base64.
 
-Amazon's Nova gives the events of Converse, with the type as the one member. Many give chunks of Chat Completions. What
-the others give is in the table of the decoder. Must not know: other wire formats than these two, and what is AWS's.
+Amazon's Nova gives the events of Converse, with the type as the one member. Many give chunks of
+Chat Completions. What the others give is in the table of the decoder. Must not know: other wire
+formats than these two, and what is AWS's.
 
-Written after the guide of Amazon Bedrock, "Inference request parameters and response fields", of November 2026.
+Written after the guide of Amazon Bedrock, "Inference request parameters and response fields", of
+November 2026.
 """
 
 from __future__ import annotations
@@ -37,13 +40,20 @@ DIALECT = msgspec.structs.replace(
     routes=re.compile(r"^POST /(?:.*/)?model/[^/]+/invoke(?:-with-response-stream)?$"),
     keys=KeyExtractor(Chunk, _name),
     decoder=ModelsDecoder,
-    terminal={**CONVERSE.terminal, METRICS: "completed", ERROR: "failed", **dict.fromkeys(STREAM_EXCEPTIONS, "failed")},
+    terminal={
+        **CONVERSE.terminal,
+        METRICS: "completed",
+        ERROR: "failed",
+        **dict.fromkeys(STREAM_EXCEPTIONS, "failed"),
+    },
     needs_terminal=False,  # servers that stand in for AWS leave the metrics out
     whole_reasons=CONVERSE.whole_reasons | CHAT.whole_reasons | {"FINISH", "COMPLETE"},
     unwrapped=unwrapped,
     conversation=conversation,
     fields=ResponseFields(
-        pieces=paths("outputText generation text outputs.*.text choices.*.text choices.*.message.content"),
+        pieces=paths(
+            "outputText generation text outputs.*.text choices.*.text choices.*.message.content"
+        ),
         texts=paths("""
             outputText generation text outputs.*.text choices.*.text choices.*.message.content choices.*.delta.content
             contentBlockDelta.delta.text contentBlockDelta.delta.toolUse.input contentBlockStart.start.toolUse.name
@@ -60,5 +70,7 @@ padding | p | hides how long a chunk is
         ),
     ),
     profiles=(),
-    target=lambda is_document, payloads: f"/model/unknown/invoke{'' if is_document else '-with-response-stream'}",
+    target=lambda is_document, payloads: (
+        f"/model/unknown/invoke{'' if is_document else '-with-response-stream'}"
+    ),
 )

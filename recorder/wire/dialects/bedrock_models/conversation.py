@@ -1,11 +1,16 @@
-"""The requests to InvokeModel with models of all companies but Anthropic: as Converse has them, or completions."""
+"""The requests to InvokeModel with models of all companies but Anthropic: as Converse has them, or
+completions.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-from recorder.wire.dialects.bedrock_converse.conversation import ConverseConversation, PathConversation
+from recorder.wire.dialects.bedrock_converse.conversation import (
+    ConverseConversation,
+    PathConversation,
+)
 from recorder.wire.dialects.conversation import Conversation
 from recorder.wire.dialects.json_values import Object, objects, text
 from recorder.wire.dialects.openai_chat.conversation import CompletionConversation

@@ -1,4 +1,6 @@
-"""The chunks of InvokeModelWithResponseStream → facts: a table of paths beside two formats of others."""
+"""The chunks of InvokeModelWithResponseStream → facts: a table of paths beside two formats of
+others.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,16 @@ from recorder.wire.dialects.bedrock_converse.decoder import MEANINGS, ConverseDe
 from recorder.wire.dialects.bedrock_invoke.decoder import STREAM_EXCEPTIONS, unwrapped
 from recorder.wire.dialects.declared.decoder import Declaration, DeclaredDecoder
 from recorder.wire.dialects.decoder import Content, Facts, failed
-from recorder.wire.dialects.json_values import Object, as_json, member, names, object_, objects, places, request_object
+from recorder.wire.dialects.json_values import (
+    Object,
+    as_json,
+    member,
+    names,
+    object_,
+    objects,
+    places,
+    request_object,
+)
 from recorder.wire.dialects.openai_chat.decoder import ChatDecoder
 from recorder.wire.dialects.usage_report import counts_at
 
@@ -92,15 +103,21 @@ class ModelsDecoder(DeclaredDecoder):
         yield from self._counted(body, is_over)
 
     def _counted(self, body: Object, is_over: bool) -> Iterator[UsageReported]:
-        """Yield the counts so far when an answer is over: Llama says those of its input only in the first chunk."""
+        """Yield the counts so far when an answer is over: Llama says those of its input only in the
+        first chunk.
+        """
         counts = counts_at(body, _COUNTS)
         self._counts |= {name: count for name, count in counts.items() if count is not None}
         if is_over and self._counts:
-            yield UsageReported(Usage(**self._counts), as_json(object_(body, METRICS) or self._counts))
+            yield UsageReported(
+                Usage(**self._counts), as_json(object_(body, METRICS) or self._counts)
+            )
 
 
 def _completion(body: Object) -> bytes:
-    """Return a completion as others have it: Mistral and DeepSeek have another name for why it ended."""
+    """Return a completion as others have it: Mistral and DeepSeek have another name for why it
+    ended.
+    """
     choices = []
     for choice in objects(body, "choices"):
         choices.append({"finish_reason": choice.get("stop_reason"), **choice})

@@ -1,8 +1,8 @@
 """A dialect as data: `[dialect.NAME]` in `recorder.toml`, for the stream of one's own application.
 
-A declaration names the routes, where the type of an event is, and for types what they mean with the path of the value.
-`parse` makes an ordinary `Dialect` of it. Raises `ValueError`, in one sentence with the place, for what it cannot be.
-Must not know: files, and where a declaration stands.
+A declaration names the routes, where the type of an event is, and for types what they mean with the
+path of the value. `parse` makes an ordinary `Dialect` of it. Raises `ValueError`, in one sentence
+with the place, for what it cannot be. Must not know: files, and where a declaration stands.
 """
 
 from __future__ import annotations
@@ -12,7 +12,12 @@ from collections.abc import Collection, Mapping
 from functools import partial
 from typing import Any, Literal
 
-from recorder.wire.dialects.declared.decoder import MEANINGS, Declaration, DeclaredDecoder, DeclaredKeys
+from recorder.wire.dialects.declared.decoder import (
+    MEANINGS,
+    Declaration,
+    DeclaredDecoder,
+    DeclaredKeys,
+)
 from recorder.wire.dialects.dialect import Dialect, Ending, ResponseFields, ResponseRoutes
 from recorder.wire.dialects.json_values import names
 from recorder.wire.dialects.keys import ERROR
@@ -36,7 +41,9 @@ def parse(name: str, given: Any, taken: Collection[str]) -> Dialect:
     """Return the dialect that a table declares; `taken` are names of others."""
     where = f"[dialect.{name}]"
     if not _NAME.fullmatch(name) or name in taken:
-        raise ValueError(f"{where} cannot be called that: use a-z, 0-9 and '-', and not {', '.join(sorted(taken))}.")
+        raise ValueError(
+            f"{where} cannot be called that: use a-z, 0-9 and '-', and not {', '.join(sorted(taken))}."
+        )
     table = _table(where, given)
     if unknown := sorted(table.keys() - {*_KNOWN}):
         raise ValueError(f"{where} has no setting {unknown[0]!r}; there are {', '.join(_KNOWN)}.")
@@ -44,7 +51,9 @@ def parse(name: str, given: Any, taken: Collection[str]) -> Dialect:
         type_places=tuple(_words(where, "type", table.get("type", ["event"]))),
         rules=_rules(where, table),
         ignored=frozenset(_words(where, "ignored", table.get("ignored", []))),
-        counts={_COUNTS[count]: path for count, path in _texts(where, "tokens", table, _COUNTS).items()},
+        counts={
+            _COUNTS[count]: path for count, path in _texts(where, "tokens", table, _COUNTS).items()
+        },
         **{place: _path(where, place, table[place]) for place in _PLACES if place in table},
     )
     ends = _terminal(declaration)
@@ -83,7 +92,9 @@ def _words(where: str, name: str, given: Any) -> list[str]:
     return values
 
 
-def _texts(where: str, name: str, table: Mapping[str, Any], known: Collection[str]) -> Mapping[str, tuple[str, ...]]:
+def _texts(
+    where: str, name: str, table: Mapping[str, Any], known: Collection[str]
+) -> Mapping[str, tuple[str, ...]]:
     found = _table(f"{where}: `{name}`", table.get(name, {}))
     if unknown := sorted(found.keys() - {*known}):
         raise ValueError(f"{where}: `{name}` has no {unknown[0]!r}; there are {', '.join(known)}.")
@@ -93,11 +104,15 @@ def _texts(where: str, name: str, table: Mapping[str, Any], known: Collection[st
 def _path(where: str, name: str, given: Any) -> tuple[str, ...]:
     """Return a path: names of members with dots between; a list of types has none."""
     if not isinstance(given, str) or (given and "" in given.split(".")):
-        raise ValueError(f'{where}: `{name}` is a path of members with dots between, such as "choice.text".')
+        raise ValueError(
+            f'{where}: `{name}` is a path of members with dots between, such as "choice.text".'
+        )
     return tuple(given.split(".")) if given else ()
 
 
-def _rules(where: str, table: Mapping[str, Any]) -> Mapping[str, tuple[tuple[str, tuple[str, ...]], ...]]:
+def _rules(
+    where: str, table: Mapping[str, Any]
+) -> Mapping[str, tuple[tuple[str, tuple[str, ...]], ...]]:
     """Return by type what it means, in the order of `MEANINGS`, with the paths of the values."""
     rules: dict[str, list[tuple[str, tuple[str, ...]]]] = {}
     for meaning in MEANINGS:
@@ -108,7 +123,9 @@ def _rules(where: str, table: Mapping[str, Any]) -> Mapping[str, tuple[tuple[str
                 raise ValueError(f"{where}: `{meaning}.{type}` needs the path of its value.")
             rules.setdefault(type, []).append((meaning, found))
     if not rules:
-        raise ValueError(f'{where} gives no type a meaning, for example text = {{"message.delta" = "text"}}.')
+        raise ValueError(
+            f'{where} gives no type a meaning, for example text = {{"message.delta" = "text"}}.'
+        )
     return {type: tuple(found) for type, found in rules.items()}
 
 
@@ -130,10 +147,14 @@ def _text_paths(declaration: Declaration) -> tuple[str, ...]:
 
 
 def _route(where: str, given: str) -> str:
-    """Return the pattern of a route: `*` is one part of a path, `{session}` is one that names the session."""
+    """Return the pattern of a route: `*` is one part of a path, `{session}` is one that names the
+    session.
+    """
     found = _ROUTE.fullmatch(given)
     if found is None or given.count("{session}") > 1:
-        raise ValueError(f'{where}: the route {given!r} is not like "GET /api/stream/*/{{session}}".')
+        raise ValueError(
+            f'{where}: the route {given!r} is not like "GET /api/stream/*/{{session}}".'
+        )
     method = "[A-Z]+" if found[1] == "*" else found[1]
     path = re.escape(found[2]).replace(r"\*", "[^/]+").replace(r"\{session\}", "([^/]+)")
     return f"^{method} (?:/[a-z][a-z0-9-]*)?{path}$"

@@ -21,7 +21,14 @@ from recorder.model.facts import (
 from recorder.model.text import storable
 from recorder.wire.dialects import other
 from recorder.wire.dialects.decoder import Facts, JsonDecoder, failed, unknown
-from recorder.wire.dialects.json_values import Object, member, object_, request_object, text, text_or_json
+from recorder.wire.dialects.json_values import (
+    Object,
+    member,
+    object_,
+    request_object,
+    text,
+    text_or_json,
+)
 from recorder.wire.dialects.keys import DONE, ERROR, TEXT_LIMIT, KeyExtractor, Keys, Named, Payload
 
 Path = tuple[str, ...]
@@ -37,9 +44,11 @@ class Declaration(msgspec.Struct, frozen=True):
     """A dialect as it is declared."""
 
     type_places: tuple[str, ...]
-    rules: Mapping[str, tuple[tuple[str, Path], ...]]  # by type, meanings and the paths of their values
+    # by type, meanings and the paths of their values
+    rules: Mapping[str, tuple[tuple[str, Path], ...]]
     ignored: frozenset[str] = frozenset()
-    counts: Mapping[str, Path] = {}  # of tokens, in a usage object, beside those that everybody uses
+    # of tokens, in a usage object, beside those that everybody uses
+    counts: Mapping[str, Path] = {}
     session: Path = ()
     model: Path = ()
     call: Path = ()  # the id of a call
@@ -68,7 +77,9 @@ class DeclaredKeys(KeyExtractor[Payload]):
     def of_message(self, payload: bytes) -> Keys:
         return self._keys(None, payload, 0, len(payload))
 
-    def _keys(self, event: bytes | None, data: bytes, start: int | None, length: int | None) -> Keys:
+    def _keys(
+        self, event: bytes | None, data: bytes, start: int | None, length: int | None
+    ) -> Keys:
         keys = super()._keys(event, data, start, length)
         if keys.data_start is None or keys.type == DONE:
             return keys
@@ -86,7 +97,8 @@ class DeclaredDecoder(JsonDecoder):
 
     def __init__(self, declaration: Declaration) -> None:
         self.declaration = declaration
-        self._open: dict[str, tuple[str, ItemState]] = {}  # by kind or id of a call, the key of the item
+        # by kind or id of a call, the key of the item
+        self._open: dict[str, tuple[str, ItemState]] = {}
         self._last_call: str | None = None
         self._number = 0
 
@@ -114,7 +126,10 @@ class DeclaredDecoder(JsonDecoder):
         return () if id is None and model is None else self._begun(id, model)
 
     def _meant(self, meaning: str, body: Object, value: Any) -> Iterable[Fact]:
-        """Yield what a value means. One that is not there means nothing; `recorder lint` says so."""
+        """Yield what a value means.
+
+        One that is not there means nothing; `recorder lint` says so.
+        """
         if meaning == "end":
             yield from self._ended(value)
         elif meaning == "error":
@@ -153,7 +168,9 @@ class DeclaredDecoder(JsonDecoder):
             yield from self._finished("message", "reasoning")
             slot = f"call.{self._number}" if call_id is None else f"call.{call_id}"
             self._last_call = slot
-            yield self._begin(slot, ItemState("tool_call", "tool", name=text_or_json(value), call_id=call_id))
+            yield self._begin(
+                slot, ItemState("tool_call", "tool", name=text_or_json(value), call_id=call_id)
+            )
         elif slot not in self._open:
             yield unknown(f"{meaning} of no call")
         elif meaning == "arguments":

@@ -1,4 +1,6 @@
-"""DE: a declared dialect, judged by what was recorded: what it leaves out, and what it looks for in vain."""
+"""DE: a declared dialect, judged by what was recorded: what it leaves out, and what it looks for in
+vain.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,8 @@ class DeclarationWalk:
         decoder = by_name(stream.exchange.api).decoder()
         assert isinstance(decoder, DeclaredDecoder), "the profile is of declared dialects alone"
         self._declaration = decoder.declaration
-        self._missed: dict[tuple[str, str, Path], int] = {}  # rules whose path led nowhere, and where that was first
+        # rules whose path led nowhere, and where that was first
+        self._missed: dict[tuple[str, str, Path], int] = {}
         self._hit: set[tuple[str, str, Path]] = set()
 
     def feed(self, block: StreamBlock) -> Faults:
@@ -27,7 +30,10 @@ class DeclarationWalk:
         type = self._declaration.type_of(block.name, payload) or ""
         found = self._declaration.rules.get(type)
         if found is None and type not in self._declaration.ignored:
-            yield "DE001", Hit(block.pos, f'"{type}"' if type else "it has no type at the places of `type`")
+            yield (
+                "DE001",
+                Hit(block.pos, f'"{type}"' if type else "it has no type at the places of `type`"),
+            )
         for meaning, path in found or ():
             rule = type, meaning, path
             if self._leads_to_value(meaning, member(payload, *path)):

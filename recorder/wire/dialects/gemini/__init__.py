@@ -1,4 +1,5 @@
-"""Gemini `generateContent`: `data: {GenerateContentResponse}` with CRLF, no types, no end marker: the stream just ends.
+"""Gemini `generateContent`: `data: {GenerateContentResponse}` with CRLF, no types, no end marker:
+the stream just ends.
 
 Must not know: other wire formats.
 """
@@ -11,7 +12,14 @@ from typing import Any
 
 import msgspec
 
-from recorder.wire.dialects.dialect import Dialect, RequestNoise, RequestPlaces, ResponseFields, noise_fields, paths
+from recorder.wire.dialects.dialect import (
+    Dialect,
+    RequestNoise,
+    RequestPlaces,
+    ResponseFields,
+    noise_fields,
+    paths,
+)
 from recorder.wire.dialects.gemini.candidate import STEPS
 from recorder.wire.dialects.gemini.conversation import GeminiConversation
 from recorder.wire.dialects.gemini.decoder import RESPONSE, GeminiDecoder
@@ -70,9 +78,11 @@ def target(is_document: bool, payloads: Sequence[Any]) -> str:
 
 
 def _is_last(chunks: Sequence[Object]) -> bool:
-    """Return whether the last chunk has the only answer's reason to finish and its usage, as the first to do so.
+    """Return whether the last chunk has the only answer's reason to finish and its usage, as the
+    first to do so.
 
-    Old models send STOP in every chunk, and after a step of a tool of the provider another round follows.
+    Old models send STOP in every chunk, and after a step of a tool of the provider another round
+    follows.
     """
     *before, last = [object_(chunk, "response") or chunk for chunk in chunks or [{}]]
     candidates = objects(last, "candidates")
@@ -87,7 +97,8 @@ def _is_last(chunks: Sequence[Object]) -> bool:
     )
 
 
-_CHUNKS = ("", "response.", "*.")  # plain, of Code Assist, and the array that a stream is without `alt=sse`
+# plain, of Code Assist, and the array that a stream is without `alt=sse`
+_CHUNKS = ("", "response.", "*.")
 _PARTS = tuple(f"{chunk}candidates.*.content.parts.*." for chunk in _CHUNKS)
 
 _MODEL_URL = r"(?P<base>.*)/(?P<version>v\d\w*)/models/(?P<model>[\w.-]+):"
@@ -142,8 +153,9 @@ DIALECT = Dialect(
         ),
         wrappers=("request",),
     ),
-    # Source: Google's page "Context caching": minimums of 1,024 tokens (2.5 Flash, 3 Flash) and 4,096 (2.5 Pro,
-    # 3 Pro). It names no time for which an implicit cache is kept; people of Google have named a few minutes.
+    # Source: Google's page "Context caching": minimums of 1,024 tokens (2.5 Flash, 3 Flash) and
+    # 4,096 (2.5 Pro, 3 Pro). It names no time for which an implicit cache is kept; people of Google
+    # have named a few minutes.
     cache=CachePolicy(
         minimums=((r"pro", 4096), (r"", 1024)),
         lapses_s=((r"", (180, 24 * 3600)),),
@@ -187,9 +199,17 @@ time | chunk>createTime | when a response was made
     request_noise=(
         RequestNoise("parameters", "key", "key", "a key of the Gemini API"),
         # of a `functionCall`, a `functionResponse`, and a tool of Google's
-        RequestNoise("references", "gemini-call", "contents.*.parts.*.*.id", _JOINS, found_by="name"),
+        RequestNoise(
+            "references", "gemini-call", "contents.*.parts.*.*.id", _JOINS, found_by="name"
+        ),
         # the Gemini CLI and a count of tokens wrap the request
-        RequestNoise("references", "gemini-wrapped-call", "*.contents.*.parts.*.*.id", _JOINS, found_by="name"),
+        RequestNoise(
+            "references",
+            "gemini-wrapped-call",
+            "*.contents.*.parts.*.*.id",
+            _JOINS,
+            found_by="name",
+        ),
     ),
     harmless_parameters="alt|pageSize",
     profiles=("gemini",),

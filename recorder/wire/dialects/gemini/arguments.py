@@ -1,7 +1,8 @@
 """Arguments of a function call that Vertex streams: values by JSONPath, strings in pieces.
 
-They are emitted twice: as JSON text that only grows, which is right if the values arrive in the order of the document,
-as Vertex sends them; and at the end as the object that the paths describe, whatever the order was.
+They are emitted twice: as JSON text that only grows, which is right if the values arrive in the
+order of the document, as Vertex sends them; and at the end as the object that the paths describe,
+whatever the order was.
 """
 
 from __future__ import annotations
@@ -31,7 +32,9 @@ class Arguments:
         self._string: list[str] | None = None  # the pieces of a string that has not ended
 
     def add(self, partial: Object) -> str | None:
-        """Add one of `partialArgs`; returns the JSON text that it adds, `None` if it is none or has no value."""
+        """Add one of `partialArgs`; returns the JSON text that it adds, `None` if it is none or has
+        no value.
+        """
         path, values = (
             _path(text(partial, "jsonPath") or ""),
             [partial[name] for name in _VALUES if name in partial],
@@ -67,11 +70,22 @@ class Arguments:
         return '"'
 
     def _move(self, path: Path) -> str:
-        """Write the way from the value before to that at `path`: closing brackets, a comma, opening ones."""
+        """Write the way from the value before to that at `path`: closing brackets, a comma, opening
+        ones.
+        """
         before, self._path = self._path, path
-        shared = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(before[:-1], path[:-1], strict=False)))
+        shared = sum(
+            1
+            for _ in takewhile(
+                lambda pair: pair[0] == pair[1], zip(before[:-1], path[:-1], strict=False)
+            )
+        )
         start = _closing(before[shared + 1 :]) + "," if before else "{"
-        return start + _key(path[shared]) + "".join(_opening(step) + _key(step) for step in path[shared + 1 :])
+        return (
+            start
+            + _key(path[shared])
+            + "".join(_opening(step) + _key(step) for step in path[shared + 1 :])
+        )
 
     def _put(self, value: Any) -> None:
         holder: Any = self.value
@@ -92,7 +106,9 @@ _VALUES = ("stringValue", "numberValue", "boolValue", "nullValue")
 
 
 def _path(json_path: str) -> Path:
-    """Return the steps of `$.a.b[0]['c']`; none if it cannot be read, or does not begin with a name."""
+    """Return the steps of `$.a.b[0]['c']`; none if it cannot be read, or does not begin with a
+    name.
+    """
     steps: list[Step] = []
     at = 1 if json_path.startswith("$") else 0
     while at < len(json_path):
@@ -100,7 +116,11 @@ def _path(json_path: str) -> Path:
         if found is None or len(steps) == PATH_LIMIT:
             return ()
         name, number, *quoted = found.groups()
-        steps.append(int(number) if number else next((each for each in (name, *quoted) if each is not None), ""))
+        steps.append(
+            int(number)
+            if number
+            else next((each for each in (name, *quoted) if each is not None), "")
+        )
         at = found.end()
     return () if steps and isinstance(steps[0], int) else tuple(steps)
 
@@ -121,7 +141,10 @@ def _key(step: Step) -> str:
 
 
 def _set(holder: Any, step: Step, value: Any) -> None:
-    """Set a value. A place beyond the end of an array is its next one: a hole would be a null that was never sent."""
+    """Set a value.
+
+    A place beyond the end of an array is its next one: a hole would be a null that was never sent.
+    """
     if isinstance(step, int) and step >= len(holder):
         holder.append(value)
     else:

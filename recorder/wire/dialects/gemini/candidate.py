@@ -1,8 +1,10 @@
-"""The items of one candidate, from its parts. Parts have no ids and no numbers: their order is all the structure.
+"""The items of one candidate, from its parts. Parts have no ids and no numbers: their order is all
+the structure.
 
-Consecutive texts are one item, and so are consecutive thoughts; every other part is a separate item, or the result of
-the call before it. An item ends when another begins. It ends with a `finishReason` too, but may continue after it: old
-models send STOP in every chunk, and some tools need several rounds for one answer.
+Consecutive texts are one item, and so are consecutive thoughts; every other part is a separate
+item, or the result of the call before it. An item ends when another begins. It ends with a
+`finishReason` too, but may continue after it: old models send STOP in every chunk, and some tools
+need several rounds for one answer.
 """
 
 from __future__ import annotations
@@ -109,12 +111,16 @@ class Candidate:
         for name, meaning in self._parts.items():
             if part.get(name) is not None:
                 meaning(self, part[name], part)
-        self._facts += [unknown(name) for name in part if name not in _ABOUT and name not in self._parts]
+        self._facts += [
+            unknown(name) for name in part if name not in _ABOUT and name not in self._parts
+        ]
         if _signed(part):
             self._sign()
 
     def added(self, text: str, thought: bool) -> TextAdded | None:
-        """Return the fact of a chunk that is one text and nothing else, if it goes on with the item that is open."""
+        """Return the fact of a chunk that is one text and nothing else, if it goes on with the item
+        that is open.
+        """
         item = self._open
         if item is None or item.stated.type != (_THOUGHT if thought else _MESSAGE).type:
             return None
@@ -133,7 +139,9 @@ class Candidate:
         if item is None or item.stated.type != stated.type:
             item = self._begin(stated)
         item.ended = None
-        self._facts.append(TextAdded(item.key, "summary" if stated.kind == "reasoning" else "text", 0, added))
+        self._facts.append(
+            TextAdded(item.key, "summary" if stated.kind == "reasoning" else "text", 0, added)
+        )
 
     def _function_call(self, value: Any, part: Object) -> None:
         """Add a call: whole, or as a name, arguments piece by piece, and an empty one for the end."""
@@ -164,7 +172,9 @@ class Candidate:
         rest = arguments.end()
         whole = as_json(arguments.value) if arguments.value else _written_args(call)
         self._add(self._open, "arguments", rest if arguments.value else whole)
-        self._open.stated = msgspec.structs.replace(self._open.stated, texts=(("arguments", 0, whole),))
+        self._open.stated = msgspec.structs.replace(
+            self._open.stated, texts=(("arguments", 0, whole),)
+        )
 
     def _executable_code(self, value: Any, part: Object) -> None:
         stated = _called(CODE, object_(value), "", encrypted=_signed(part))
@@ -200,7 +210,9 @@ class Candidate:
         if call is None or len({result.call_id, call.stated.call_id} - {None}) > 1:
             self._facts.append(result)
             return
-        call.stated = msgspec.structs.replace(call.stated, output=result.output, failed=result.failed)
+        call.stated = msgspec.structs.replace(
+            call.stated, output=result.output, failed=result.failed
+        )
         self._finish(call, "completed")
 
     def _inline_data(self, value: Any, part: Object) -> None:
@@ -216,7 +228,10 @@ class Candidate:
         self._close()
 
     def _sign(self) -> None:
-        """Mark an item as signed. The signature of a thought may be on any item, or on an empty text after it."""
+        """Mark an item as signed.
+
+        The signature of a thought may be on any item, or on an empty text after it.
+        """
         item = self._last or self._begin(ItemState("reasoning", "thought", encrypted=True))
         if not item.stated.encrypted:
             item.stated = msgspec.structs.replace(item.stated, encrypted=True)
@@ -227,7 +242,10 @@ class Candidate:
         """Add citations, each once though it is repeated, to the message before."""
         if self._message is None or candidate.keys().isdisjoint(_NOTES):
             return
-        citations, grounding = object_(candidate, "citationMetadata"), object_(candidate, "groundingMetadata")
+        citations, grounding = (
+            object_(candidate, "citationMetadata"),
+            object_(candidate, "groundingMetadata"),
+        )
         found = (*objects(citations, "citationSources"), *objects(citations, "citations"))
         for annotation in map(as_json, (*found, *objects(grounding, "groundingChunks"))):
             if annotation not in self._annotations:
@@ -263,7 +281,9 @@ class Candidate:
 
     def _finish(self, item: _Item, status: str) -> None:
         item.ended = status
-        self._facts.append(ItemFinished(item.key, self._index, msgspec.structs.replace(item.stated, status=status)))
+        self._facts.append(
+            ItemFinished(item.key, self._index, msgspec.structs.replace(item.stated, status=status))
+        )
 
     _parts: ClassVar[Mapping[str, Callable[[Candidate, Any, Object], None]]] = {
         "text": _text,
@@ -279,7 +299,10 @@ class Candidate:
 
 
 def _written_args(call: Object) -> str:
-    """Return the arguments of a call as JSON; what is a text already as it was sent. No member is not an argument."""
+    """Return the arguments of a call as JSON; what is a text already as it was sent.
+
+    No member is not an argument.
+    """
     given = call.get("args")
     return "{}" if given is None else text_or_json(given)
 
@@ -289,15 +312,22 @@ def _signed(part: Object) -> bool:
 
 
 def _called(type: str, call: Object, name: str, *, encrypted: bool) -> ItemState:
-    return ItemState("tool_call", type, name=text(call, name), call_id=text(call, "id"), encrypted=encrypted)
+    return ItemState(
+        "tool_call", type, name=text(call, name), call_id=text(call, "id"), encrypted=encrypted
+    )
 
 
 def function_response(returned: Object, name: str) -> ToolResult:
-    """Return a result, of the client's function or of the provider's tool, whose name is in the field `name`.
+    """Return a result, of the client's function or of the provider's tool, whose name is in the
+    field `name`.
 
     Media are beside the response, in separate parts.
     """
     response = returned.get("response")
-    output = {"response": response, "parts": returned["parts"]} if returned.get("parts") else response
+    output = (
+        {"response": response, "parts": returned["parts"]} if returned.get("parts") else response
+    )
     failed = member(response, "error") is not None
-    return ToolResult(text(returned, "id"), text(returned, name), as_json(without_bytes(output)), failed)
+    return ToolResult(
+        text(returned, "id"), text(returned, name), as_json(without_bytes(output)), failed
+    )

@@ -1,6 +1,7 @@
 """The requests to Gemini, which name the model and the method in the path.
 
-The Gemini CLI, and a count of tokens, put the request into another object. Fields may be in snake case: it is proto3.
+The Gemini CLI, and a count of tokens, put the request into another object. Fields may be in snake
+case: it is proto3.
 """
 
 from __future__ import annotations
@@ -63,7 +64,8 @@ class GeminiConversation(JoinedByName):
         super().__init__(path, next(filter(None, wrapped), request))
         found = _MODEL.search(path)
         self._method = found[2] if found else None
-        # The last step of the path before the method is a model if it is in a collection: `v1internal` is not.
+        # The last step of the path before the method is a model if it is in a collection:
+        # `v1internal` is not.
         self._in_path = found[1] if found and "/" in path[: found.start()].strip("/") else None
 
     @cached_property
@@ -93,7 +95,11 @@ class GeminiConversation(JoinedByName):
     @property
     def about(self) -> list[Any]:
         named = _NAMED.search(self.path.replace("%3A", ":").replace("%3a", ":"))
-        return [self._outer.get("model") or (named and named[1]), self.request.get("tools"), self.system]
+        return [
+            self._outer.get("model") or (named and named[1]),
+            self.request.get("tools"),
+            self.system,
+        ]
 
     def read_messages(self) -> Iterator[Message]:
         contents = self.request.get("contents")
@@ -142,7 +148,9 @@ def _message(content: Object) -> Message:
     given = objects(content, "parts")
     parts = [_part(part) for part in given]
     if role == "model":
-        said = [part for part in given if isinstance(part.get("text"), str) and not part.get("thought")]
+        said = [
+            part for part in given if isinstance(part.get("text"), str) and not part.get("thought")
+        ]
         return Message("assistant", parts, said, role)
     known = _ROLES.get(role, "tool") if isinstance(role, str | None) else "tool"
     return Message(known, parts, [_without_id(part) for part in given], "user")
@@ -158,7 +166,9 @@ def _part(part: Object) -> Part:
         return Part("call", part, None, call.get("id"), call.get("name"), call.get("args") or {})
     if kind == "result":
         result = _holder(part)
-        return Part("result", part, None, result.get("id"), result.get("name"), result.get("response"))
+        return Part(
+            "result", part, None, result.get("id"), result.get("name"), result.get("response")
+        )
     mime_type = text(either(part, "inlineData", "mimeType")) or ""
     if mime_type.startswith("image/"):
         return image_part(part, f"data:{mime_type};base64,{either(part, 'inlineData', 'data')}")
@@ -211,7 +221,9 @@ def _snake_case(name: str) -> str:
 
 
 def _word(value: Any) -> str | None:
-    """Return a value of an enumeration in lower case: clients write HIGH and high, and mean the same."""
+    """Return a value of an enumeration in lower case: clients write HIGH and high, and mean the
+    same.
+    """
     return value.lower() if isinstance(value, str) else None
 
 

@@ -1,7 +1,7 @@
 """The chunks of Gemini → facts.
 
-Numbers that are zero are not on the wire (proto3), the index of a candidate among them. An error may come as bare JSON
-over many lines, without `data:`, between events.
+Numbers that are zero are not on the wire (proto3), the index of a candidate among them. An error
+may come as bare JSON over many lines, without `data:`, between events.
 """
 
 from __future__ import annotations
@@ -24,7 +24,15 @@ from recorder.model.facts import (
     UsageDetails,
     UsageReported,
 )
-from recorder.wire.dialects.decoder import Common, Content, Facts, FastPath, JsonDecoder, failed, unknown
+from recorder.wire.dialects.decoder import (
+    Common,
+    Content,
+    Facts,
+    FastPath,
+    JsonDecoder,
+    failed,
+    unknown,
+)
 from recorder.wire.dialects.gemini.candidate import NO_CONTENT, Candidate
 from recorder.wire.dialects.json_values import (
     Object,
@@ -105,7 +113,9 @@ output_tokens candidatesTokenCount
 reasoning_output_tokens thoughtsTokenCount
 total_tokens totalTokenCount
 """)
-_OF_ANOTHER_API = {name: paths for name, paths in places(COUNTS).items() if name != "reasoning_output_tokens"}
+_OF_ANOTHER_API = {
+    name: paths for name, paths in places(COUNTS).items() if name != "reasoning_output_tokens"
+}
 """Counts that a gateway reports under the names of the API that it speaks to."""
 
 _NO_DETAILS = UsageDetails()
@@ -119,7 +129,9 @@ _ELSEWHERE = names("""
 
 
 class GeminiDecoder(JsonDecoder):
-    """Follows one response; there are only chunks, so a document, or an array of chunks, is decoded in the same way."""
+    """Follows one response; there are only chunks, so a document, or an array of chunks, is decoded
+    in the same way.
+    """
 
     def __init__(self) -> None:
         self._candidates: dict[int, Candidate] = {}
@@ -138,7 +150,9 @@ class GeminiDecoder(JsonDecoder):
             elif "candidates" in chunk:
                 yield "candidates", chunk["candidates"]
             else:
-                yield from ((name, value) for name, value in chunk.items() if name not in _ELSEWHERE)
+                yield from (
+                    (name, value) for name, value in chunk.items() if name not in _ELSEWHERE
+                )
 
     def fast_paths(self) -> Mapping[str | None, FastPath]:
         return {RESPONSE: self._fast_path}
@@ -151,7 +165,11 @@ class GeminiDecoder(JsonDecoder):
                 return
             piece = chunk.candidates[0]
             candidate, part = self._candidates.get(piece.index), piece.content.parts[0]
-            delta = candidate.added(part.text, part.thought) if candidate is not None and part.text else None
+            delta = (
+                candidate.added(part.text, part.thought)
+                if candidate is not None and part.text
+                else None
+            )
             if delta is None:
                 return
             usage = chunk.usage_metadata
@@ -162,7 +180,9 @@ class GeminiDecoder(JsonDecoder):
             yield delta
 
     def latest_usage(self) -> Facts:
-        """Return the usage of the last chunk that was read on the fast path, and had one: each chunk repeats it."""
+        """Return the usage of the last chunk that was read on the fast path, and had one: each
+        chunk repeats it.
+        """
         if not self._reporting:
             return ()
         data, self._reporting = self._reporting, b""
@@ -171,7 +191,11 @@ class GeminiDecoder(JsonDecoder):
     def payload(self, type: str | None, payload: Any) -> Facts:
         if isinstance(payload, list):
             return list(chain.from_iterable(map(self._chunk, payload)))
-        return (failed(payload),) if type == ERROR and isinstance(payload, dict) else self._chunk(payload)
+        return (
+            (failed(payload),)
+            if type == ERROR and isinstance(payload, dict)
+            else self._chunk(payload)
+        )
 
     def _chunk(self, payload: Any) -> Facts:
         if not isinstance(payload, dict):
@@ -181,8 +205,12 @@ class GeminiDecoder(JsonDecoder):
         wrapped = payload.get("response")  # as to the Gemini CLI
         chunk: Object = wrapped if isinstance(wrapped, dict) else payload
         usage = object_(chunk, "usageMetadata")
-        tiers = [TierReported(each.tier.lower()) for each in self._served_at(text(usage, "serviceTier"))]
-        strange = [] if "candidates" in chunk else [name for name in chunk if name not in _ELSEWHERE]
+        tiers = [
+            TierReported(each.tier.lower()) for each in self._served_at(text(usage, "serviceTier"))
+        ]
+        strange = (
+            [] if "candidates" in chunk else [name for name in chunk if name not in _ELSEWHERE]
+        )
         return (
             *self._begun(text(chunk, "responseId"), text(chunk, "modelVersion")),
             *chain.from_iterable(map(self._answered, objects(chunk, "candidates"))),
@@ -197,7 +225,10 @@ class GeminiDecoder(JsonDecoder):
         return self._candidates.setdefault(index, Candidate(index)).add_chunk(candidate)
 
     def _used(self, snapshot: Object) -> Facts:
-        """Return the usage of a snapshot. A count that it leaves out is not that of the one before; some have none."""
+        """Return the usage of a snapshot.
+
+        A count that it leaves out is not that of the one before; some have none.
+        """
         counts = counts_at(snapshot, _OWN)
         if counts["input_tokens"] is None and counts["total_tokens"] is None:
             counts |= counts_at(snapshot, _OF_ANOTHER_API)
@@ -225,7 +256,9 @@ def _blocked(feedback: Object) -> Facts:
 
 
 def _has_count(snapshot: Object) -> bool:
-    return any(name.endswith((_COUNT, "_tokens")) and value is not None for name, value in snapshot.items())
+    return any(
+        name.endswith((_COUNT, "_tokens")) and value is not None for name, value in snapshot.items()
+    )
 
 
 _INPUT = ("promptTokensDetails", "toolUsePromptTokensDetails")
@@ -247,8 +280,12 @@ def _details(snapshot: Object) -> UsageDetails:
 
 
 def _of_modality(snapshot: Object, names: Sequence[str], *modalities: str) -> int | None:
-    """Return the tokens of some modalities in the lists of these names; None if none of them is listed."""
-    entries = [entry for entry in objects_in([snapshot], *names) if entry.get("modality") in modalities]
+    """Return the tokens of some modalities in the lists of these names; None if none of them is
+    listed.
+    """
+    entries = [
+        entry for entry in objects_in([snapshot], *names) if entry.get("modality") in modalities
+    ]
     counts = [token_count(entry, "tokenCount") for entry in entries]
     known = [count for count in counts if count is not None]
     return whole(sum(known)) if known else None

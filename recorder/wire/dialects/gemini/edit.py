@@ -1,4 +1,6 @@
-"""An edited answer as one of Gemini: in its first candidate, the only one. A call comes whole, in one chunk."""
+"""An edited answer as one of Gemini: in its first candidate, the only one. A call comes whole, in
+one chunk.
+"""
 
 from __future__ import annotations
 

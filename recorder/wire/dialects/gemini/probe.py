@@ -24,7 +24,13 @@ from recorder.probe.sdks import BASE, QUESTION
 from recorder.wire.dialects.gemini.lint.shapes import SHAPES
 from recorder.wire.dialects.json_values import member
 
-_TOOLS = [{"functionDeclarations": [{"name": TOOL, "description": TOOL_HELP, "parametersJsonSchema": WEATHER}]}]
+_TOOLS = [
+    {
+        "functionDeclarations": [
+            {"name": TOOL, "description": TOOL_HELP, "parametersJsonSchema": WEATHER}
+        ]
+    }
+]
 _FORCED = {"functionCallingConfig": {"mode": "ANY", "allowedFunctionNames": [TOOL]}}
 _FORMAT = {"responseMimeType": "application/json", "responseJsonSchema": CITY}
 
@@ -72,7 +78,10 @@ _FORM = ApiForm(
     results={"contents": _ANSWERED},
     forces={"toolConfig": _FORCED},
     formats={"generationConfig": _FORMAT},
-    titles={"reasoning": "Thoughts, which are shown", "forced-tool": "A call that the mode `ANY` demands"},
+    titles={
+        "reasoning": "Thoughts, which are shown",
+        "forced-tool": "A call that the mode `ANY` demands",
+    },
     document=checks.document(SHAPES, "generate_content_response"),
     wrong_error=_wrong_error,
     reasoning=(checks.reasons(is_shown=True),),
@@ -91,16 +100,24 @@ def _read(http: Any, answer: ProbeAnswer) -> SdkReading:
     options = {"base_url": BASE, "httpx_client": http}
     models = genai.Client(api_key="none", http_options=options).models
     asked = {"model": "any", "contents": QUESTION}
-    chunks = list(models.generate_content_stream(**asked)) if answer.is_streamed else [models.generate_content(**asked)]
+    chunks = (
+        list(models.generate_content_stream(**asked))
+        if answer.is_streamed
+        else [models.generate_content(**asked)]
+    )
     parts: list[Any] = []
     for chunk in chunks:
         content = chunk.candidates[0].content if chunk.candidates else None
         if content:
             parts += content.parts or ()
     text = "".join(part.text for part in parts if part.text and not part.thought)
-    calls = [(part.function_call.name, part.function_call.args) for part in parts if part.function_call]
+    calls = [
+        (part.function_call.name, part.function_call.args) for part in parts if part.function_call
+    ]
     usage = chunks[-1].usage_metadata
-    put_out = (usage.candidates_token_count or 0) + (usage.thoughts_token_count or 0) if usage else None
+    put_out = (
+        (usage.candidates_token_count or 0) + (usage.thoughts_token_count or 0) if usage else None
+    )
     return SdkReading(text, calls, (usage.prompt_token_count if usage else None, put_out))
 
 

@@ -1,9 +1,12 @@
-"""Gemini's Interactions API: `event: TYPE` and one line of JSON that says it again as `event_type`; steps by index.
+"""Gemini's Interactions API: `event: TYPE` and one line of JSON that says it again as `event_type`;
+steps by index.
 
-The stream ends with `interaction.completed`, which has the counts of tokens, and `event: done` with `data: [DONE]`,
-behind which both SDKs read nothing. Must not know: other wire formats, but for what all of Google's APIs share.
+The stream ends with `interaction.completed`, which has the counts of tokens, and `event: done` with
+`data: [DONE]`, behind which both SDKs read nothing. Must not know: other wire formats, but for what
+all of Google's APIs share.
 
-Of the two forms that the API had, this is that of the revision of May 2026, the only one that google-genai 3 reads.
+Of the two forms that the API had, this is that of the revision of May 2026, the only one that
+google-genai 3 reads.
 """
 
 from __future__ import annotations
@@ -22,7 +25,10 @@ from recorder.wire.dialects.dialect import (
     paths,
     response_routes,
 )
-from recorder.wire.dialects.gemini_interactions.conversation import CONTINUATION, InteractionsConversation
+from recorder.wire.dialects.gemini_interactions.conversation import (
+    CONTINUATION,
+    InteractionsConversation,
+)
 from recorder.wire.dialects.gemini_interactions.decoder import COMPLETED, InteractionsDecoder
 from recorder.wire.dialects.json_values import Object
 from recorder.wire.dialects.keys import ERROR, KeyExtractor, Named, Payload, Text, Whole
@@ -48,7 +54,8 @@ def name_of(event: Event) -> Named:
     return type, None, event.step.id if event.step else None, event.index
 
 
-# By the status of HTTP, the code that an error has here: words, where `generateContent` has the status again.
+# By the status of HTTP, the code that an error has here: words, where `generateContent` has the
+# status again.
 _ERRORS = {
     400: "invalid_request",
     401: "authentication",
@@ -114,7 +121,11 @@ DIALECT = Dialect(
             PromptPart("system_instruction"),
             PromptPart("input", "conversation", text_as=(b'[{"type":"text","text":', b"}]")),
         ),
-        suspects=("generation_config.tool_choice", "generation_config.thinking_level", "response_format"),
+        suspects=(
+            "generation_config.tool_choice",
+            "generation_config.thinking_level",
+            "response_format",
+        ),
     ),
     # The same models and the same caches as those of `generateContent`: see there for the sources.
     cache=CachePolicy(
@@ -145,7 +156,13 @@ time | interaction>created interaction>updated | when an interaction was made, a
     ),
     request_noise=(
         # The `call_id` of a result, which this joins it to, has the rule of `openai_responses`.
-        RequestNoise("references", "interactions-call", "input.*.id", "joins a call and its result", "name arguments"),
+        RequestNoise(
+            "references",
+            "interactions-call",
+            "input.*.id",
+            "joins a call and its result",
+            "name arguments",
+        ),
     ),
     places=RequestPlaces(
         of_model=paths("""
@@ -155,7 +172,9 @@ time | interaction>created interaction>updated | when an interaction was made, a
     ),
     harmless_parameters="include_input",
     profiles=("gemini-interactions",),
-    response_routes=response_routes("interactions", after="last_event_id", event_id="event_id", member="interaction"),
+    response_routes=response_routes(
+        "interactions", after="last_event_id", event_id="event_id", member="interaction"
+    ),
     speaks=speaks,
     is_event=is_event,
     target=lambda is_document, payloads: "/v1beta/interactions",

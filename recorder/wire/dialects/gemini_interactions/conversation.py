@@ -1,8 +1,9 @@
-"""The requests of the Interactions API: their input is a text, parts of a message, or steps, as a response has them.
+"""The requests of the Interactions API: their input is a text, parts of a message, or steps, as a
+response has them.
 
-`previous_interaction_id` stands for the input of that interaction and its steps. Tools, the system instruction and the
-settings count for one request alone: each names its own. Source: Google's page "Interactions API", section "Multi-turn
-conversations", and the types of google-genai 3.6.
+`previous_interaction_id` stands for the input of that interaction and its steps. Tools, the system
+instruction and the settings count for one request alone: each names its own. Source: Google's page
+"Interactions API", section "Multi-turn conversations", and the types of google-genai 3.6.
 """
 
 from __future__ import annotations
@@ -26,7 +27,13 @@ from recorder.wire.dialects.conversation import (
     text_part,
 )
 from recorder.wire.dialects.dialect import Continuation
-from recorder.wire.dialects.gemini_interactions.steps import FUNCTION_CALL, answered, is_call, is_result, returned
+from recorder.wire.dialects.gemini_interactions.steps import (
+    FUNCTION_CALL,
+    answered,
+    is_call,
+    is_result,
+    returned,
+)
 from recorder.wire.dialects.json_values import (
     Object,
     array,
@@ -70,7 +77,9 @@ _STATE = names("signature")
 class InteractionsConversation(Conversation):
     """A request to create an interaction. Only such a one has a body."""
 
-    not_of_answer = names("model agent system_instruction tools stream labels webhook_config continuation_token")
+    not_of_answer = names(
+        "model agent system_instruction tools stream labels webhook_config continuation_token"
+    )
 
     joins_texts = True
 
@@ -87,7 +96,9 @@ class InteractionsConversation(Conversation):
         return [text_part(self.system)] if isinstance(self.system, str) else ()
 
     def facts(self) -> RequestFacts:
-        return msgspec.structs.replace(super().facts(), previous_response_id=links(self.request).response_id)
+        return msgspec.structs.replace(
+            super().facts(), previous_response_id=links(self.request).response_id
+        )
 
     def read_messages(self) -> Iterator[Message]:
         for step in own_steps(self.request):
@@ -97,7 +108,9 @@ class InteractionsConversation(Conversation):
         for tool in objects(self.request, "tools"):
             type = text(tool, "type")
             if type == "function":
-                yield Tool("function", tool.get("name"), tool.get("description"), tool.get("parameters"))
+                yield Tool(
+                    "function", tool.get("name"), tool.get("description"), tool.get("parameters")
+                )
             else:
                 yield Tool("provider", word(tool, "name") or type)
 
@@ -133,7 +146,10 @@ def _choice(given: Any) -> str | None:
 
 
 def own_steps(request: Object) -> list[Object]:
-    """Return the steps that stand in a request. A text, and parts that are in no step, are a message of the user."""
+    """Return the steps that stand in a request.
+
+    A text, and parts that are in no step, are a message of the user.
+    """
     given = request.get("input")
     if isinstance(given, str):
         return [_by_user([{"type": "text", "text": given}])]
@@ -157,7 +173,11 @@ def _message(step: Object) -> Message:
     type = text(step, "type") or ""
     content = step.get("content")
     if type in ("user_input", "model_output"):
-        parts = [text_part(content)] if isinstance(content, str) else [_part(part) for part in objects(content)]
+        parts = (
+            [text_part(content)]
+            if isinstance(content, str)
+            else [_part(part) for part in objects(content)]
+        )
         role = "user" if type == "user_input" else "assistant"
         return Message("user" if role == "user" else "assistant", parts, content, type, given=step)
     if type == "thought":
@@ -168,7 +188,9 @@ def _message(step: Object) -> Message:
         return Message("tool", [part], step.get("result"), type, given=step, is_item=True)
     if is_call(type):
         kind = "call" if type == FUNCTION_CALL else "provider_call"
-        call = Part(kind, step, id=step.get("id"), name=step.get("name"), value=step.get("arguments"))
+        call = Part(
+            kind, step, id=step.get("id"), name=step.get("name"), value=step.get("arguments")
+        )
         return Message("assistant", [call], given=step)
     return Message("assistant", [Part("other", step)], given=step)
 
@@ -183,7 +205,10 @@ def _part(given: Object) -> Part:
 
 
 def _summary(step: Object) -> str:
-    """Return the reasoning that a client sends back: its summary. What is only a signature has none."""
+    """Return the reasoning that a client sends back: its summary.
+
+    What is only a signature has none.
+    """
     return "\n\n".join(filter(None, (text(part, "text") for part in objects(step, "summary"))))
 
 
@@ -218,7 +243,10 @@ def _add(step: dict[str, Any], delta: Object) -> None:
     if type in _PARTS:
         content = step.setdefault("content", [])
         if type == "text" and content and content[-1].get("type") == "text":
-            content[-1] = {**content[-1], "text": f"{content[-1].get('text', '')}{delta.get('text', '')}"}
+            content[-1] = {
+                **content[-1],
+                "text": f"{content[-1].get('text', '')}{delta.get('text', '')}",
+            }
         else:
             content.append(delta)
     elif type == "thought_summary":
@@ -238,7 +266,10 @@ def _closed(step: Object) -> Object:
 
 
 def compared(step: Any) -> Any:
-    """Return a step without what clients leave out when they send it back. Thoughts are left out: few send them."""
+    """Return a step without what clients leave out when they send it back.
+
+    Thoughts are left out: few send them.
+    """
     if not isinstance(step, dict):
         return step
     if step.get("type") == "thought":

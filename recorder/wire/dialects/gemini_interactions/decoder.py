@@ -1,8 +1,9 @@
 """The events of Gemini's Interactions → facts. What the types of steps mean is in `.steps`.
 
-A step is known by its `index`: only calls have an id. A step may begin with some of its text, which deltas go on with;
-a call begins with empty arguments, which are streamed as JSON text, or come whole in one delta where a tool is the
-provider's. The last event has the counts of tokens and no steps; a document has both.
+A step is known by its `index`: only calls have an id. A step may begin with some of its text, which
+deltas go on with; a call begins with empty arguments, which are streamed as JSON text, or come
+whole in one delta where a tool is the provider's. The last event has the counts of tokens and no
+steps; a document has both.
 """
 
 from __future__ import annotations
@@ -23,7 +24,16 @@ from recorder.model.facts import (
     ResponseItems,
     TextAdded,
 )
-from recorder.wire.dialects.decoder import DOCUMENT, Common, Content, Facts, FastPath, JsonDecoder, failed, unknown
+from recorder.wire.dialects.decoder import (
+    DOCUMENT,
+    Common,
+    Content,
+    Facts,
+    FastPath,
+    JsonDecoder,
+    failed,
+    unknown,
+)
 from recorder.wire.dialects.gemini_interactions.steps import (
     FUNCTION_CALL,
     MEDIA,
@@ -45,7 +55,9 @@ from recorder.wire.dialects.keys import ERROR, Whole
 
 DELTA, COMPLETED, SOUND = "step.delta", "interaction.completed", "audio"
 
-ENDED = names("completed requires_action requires_continuation incomplete budget_exceeded failed cancelled")
+ENDED = names(
+    "completed requires_action requires_continuation incomplete budget_exceeded failed cancelled"
+)
 """The states in which nothing more comes of an interaction."""
 
 NO_ARGUMENTS = "{}"
@@ -84,7 +96,10 @@ _decode_delta = msgspec.json.Decoder(_StepDelta).decode
 
 
 class _Step(msgspec.Struct):
-    """A step so far. `given` is what it began with, and what whole deltas have put into it since."""
+    """A step so far.
+
+    `given` is what it began with, and what whole deltas have put into it since.
+    """
 
     given: Object
     stated: ItemState
@@ -161,7 +176,10 @@ class InteractionsDecoder(JsonDecoder):
         return self._interaction(interaction)
 
     def _on_status(self, event: Object) -> Facts:
-        """Read a change of the state. That it is over is said by the last event, unless it failed before that."""
+        """Read a change of the state.
+
+        That it is over is said by the last event, unless it failed before that.
+        """
         status = text(event, "status") or ""
         failure = [ResponseFinished(status, _VERDICTS[status])] if status in _VERDICTS else []
         return (*self._begun(text(event, "interaction_id"), None), *reports(event), *failure)
@@ -179,7 +197,10 @@ class InteractionsDecoder(JsonDecoder):
         return facts
 
     def _restated(self, steps: list[Object]) -> Iterable[Fact]:
-        """Yield the steps that an interaction states as a whole. Most streams leave them out of their last event."""
+        """Yield the steps that an interaction states as a whole.
+
+        Most streams leave them out of their last event.
+        """
         if not steps:
             return
         items: list[ItemState] = []
@@ -191,7 +212,9 @@ class InteractionsDecoder(JsonDecoder):
             yield from self._rest(index, step)
 
     def _rest(self, index: int, step: Object) -> Iterable[Fact]:
-        """Yield what a whole step says that is not in an item: a result, pictures, an error, that it is unknown."""
+        """Yield what a whole step says that is not in an item: a result, pictures, an error, that
+        it is unknown.
+        """
         yield from _stranger(step)
         if is_result(type_of(step)):
             yield returned(step)
@@ -252,7 +275,9 @@ class InteractionsDecoder(JsonDecoder):
         """Mark the thought as encrypted; the fact comes when it ends, which is next."""
         step = self._steps.get(index)
         if step is not None and delta.get("signature"):
-            step.stated = msgspec.structs.replace(step.stated, encrypted=step.stated.kind == "reasoning")
+            step.stated = msgspec.structs.replace(
+                step.stated, encrypted=step.stated.kind == "reasoning"
+            )
         return ()
 
     def _arguments(self, index: int, delta: Object) -> Facts:
@@ -268,7 +293,9 @@ class InteractionsDecoder(JsonDecoder):
         return [AnnotationAdded(index, as_json(each)) for each in objects(delta, "annotations")]
 
     def _call(self, index: int, delta: Object) -> Facts:
-        """Take the arguments of a tool of the provider, which come whole; a second delta of it is told at its end."""
+        """Take the arguments of a tool of the provider, which come whole; a second delta of it is
+        told at its end.
+        """
         step = self._steps.get(index)
         if step is None:
             return (TextAdded(index, "arguments", 0, as_json(arguments(delta))),)
@@ -297,7 +324,8 @@ class InteractionsDecoder(JsonDecoder):
         return (TextAdded(own[-1], "output", 0, added),) if added else ()
 
     def _media(self, index: int, parts: Iterable[Object]) -> Iterable[Fact]:
-        """Yield pictures, films and documents as items of their own, which stand between the texts of a message.
+        """Yield pictures, films and documents as items of their own, which stand between the texts
+        of a message.
 
         A sound comes in pieces, which are one item.
         """
@@ -333,7 +361,9 @@ class InteractionsDecoder(JsonDecoder):
             return
         final = msgspec.structs.replace(step.stated, status="completed", texts=(), annotations=())
         if final.kind == "tool_call" and not step.is_streamed:
-            final = msgspec.structs.replace(final, texts=(("arguments", 0, as_json(arguments(step.given))),))
+            final = msgspec.structs.replace(
+                final, texts=(("arguments", 0, as_json(arguments(step.given))),)
+            )
         yield ItemFinished(index, index, final)
 
 
@@ -351,7 +381,10 @@ def _stranger(step: Object) -> Iterable[Fact]:
 
 
 def _opened(index: int, opening: ItemState) -> Iterable[Fact]:
-    """Begin a step, perhaps with some of its text. Arguments that are empty come later, or with its end."""
+    """Begin a step, perhaps with some of its text.
+
+    Arguments that are empty come later, or with its end.
+    """
     yield ItemStarted(index, index, msgspec.structs.replace(opening, texts=(), annotations=()))
     for field, _, words in opening.texts:
         if words and words != NO_ARGUMENTS:

@@ -13,13 +13,25 @@ _OPENING = ("interaction.created", "interaction.status_update")
 
 def stream(recorded: Sequence[Object], answer: EditedAnswer) -> list[Object]:
     """Return the events of a stream, whose end is the recorded one."""
-    first = next((number for number, each in enumerate(recorded) if each.get("event_type") in _OPENING), None)
+    first = next(
+        (number for number, each in enumerate(recorded) if each.get("event_type") in _OPENING), None
+    )
     if first is None:
         raise LookupError("interaction.created")
-    opening = [each for each in recorded if each.get("event_type") in _OPENING and each.get("status") in _RUNNING]
-    final = next((each for each in recorded if each.get("event_type") == COMPLETED), recorded[first])
+    opening = [
+        each
+        for each in recorded
+        if each.get("event_type") in _OPENING and each.get("status") in _RUNNING
+    ]
+    final = next(
+        (each for each in recorded if each.get("event_type") == COMPLETED), recorded[first]
+    )
     interaction = {**object_(final.get("interaction")), "status": _status(answer)}
-    return [*opening, *_step_events(answer), {**final, "event_type": COMPLETED, "interaction": interaction}]
+    return [
+        *opening,
+        *_step_events(answer),
+        {**final, "event_type": COMPLETED, "interaction": interaction},
+    ]
 
 
 _RUNNING = (None, "queued", "in_progress")
@@ -40,7 +52,12 @@ def _step(answer: EditedAnswer) -> Object:
     if answer.call is None:
         return {"type": "model_output", "content": [{"type": "text", "text": answer.text}]}
     call = answer.call
-    return {"type": "function_call", "id": call.id("call_"), "name": call.name, "arguments": call.arguments}
+    return {
+        "type": "function_call",
+        "id": call.id("call_"),
+        "name": call.name,
+        "arguments": call.arguments,
+    }
 
 
 def _step_events(answer: EditedAnswer) -> list[Object]:

@@ -30,11 +30,21 @@ _FORMAT = {"type": "text", "mime_type": "application/json", "schema": CITY}
 
 
 def _called(id: str, city: str) -> Json:
-    return {"type": "function_call", "id": id, "name": TOOL, "arguments": {"city": city, "unit": "celsius"}}
+    return {
+        "type": "function_call",
+        "id": id,
+        "name": TOOL,
+        "arguments": {"city": city, "unit": "celsius"},
+    }
 
 
 def _result(id: str) -> Json:
-    return {"type": "function_result", "call_id": id, "name": TOOL, "result": [{"type": "text", "text": RESULT}]}
+    return {
+        "type": "function_result",
+        "call_id": id,
+        "name": TOOL,
+        "result": [{"type": "text", "text": RESULT}],
+    }
 
 
 _ANSWERED = [
@@ -64,7 +74,10 @@ _FORM = ApiForm(
     results={"input": _ANSWERED},
     forces={"generation_config": _FORCED},
     formats={"response_format": _FORMAT},
-    titles={"reasoning": "Thoughts, with a summary", "forced-tool": "A call that the mode `any` demands"},
+    titles={
+        "reasoning": "Thoughts, with a summary",
+        "forced-tool": "A call that the mode `any` demands",
+    },
     document=checks.document(SHAPES, "interaction"),
     wrong_error=_wrong_error,
     reasoning=(checks.reasons(is_shown=True),),
@@ -84,7 +97,9 @@ def _read(http: Any, answer: ProbeAnswer) -> SdkReading:
     if answer.is_streamed:
         return _read_events(list(api.create(model="any", input=QUESTION, stream=True)))
     interaction = api.create(model="any", input=QUESTION)
-    calls = [(step.name, step.arguments) for step in interaction.steps if step.type == "function_call"]
+    calls = [
+        (step.name, step.arguments) for step in interaction.steps if step.type == "function_call"
+    ]
     return SdkReading(interaction.output_text or "", calls, _tokens(interaction.usage))
 
 
@@ -102,13 +117,17 @@ def _read_events(events: list[Any]) -> SdkReading:
             arguments[event.index] += event.delta.arguments
         elif event.event_type == "interaction.completed":
             usage = event.interaction.usage
-    return SdkReading(text, [(name, json_or_text(arguments[at])) for at, name in names.items()], _tokens(usage))
+    return SdkReading(
+        text, [(name, json_or_text(arguments[at])) for at, name in names.items()], _tokens(usage)
+    )
 
 
 def _tokens(usage: Any) -> tuple[int | None, int | None]:
     if usage is None:
         return None, None
-    return usage.total_input_tokens, (usage.total_output_tokens or 0) + (usage.total_thought_tokens or 0)
+    return usage.total_input_tokens, (usage.total_output_tokens or 0) + (
+        usage.total_thought_tokens or 0
+    )
 
 
 API = ProbeApi(

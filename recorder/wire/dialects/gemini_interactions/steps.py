@@ -1,7 +1,9 @@
-"""The steps of an interaction, as they state themselves: what a model says, thinks, calls, and what tools return.
+"""The steps of an interaction, as they state themselves: what a model says, thinks, calls, and what
+tools return.
 
-The type of a step says what it is: a tool of the provider is called in a step `NAME_call`, and what it gives is another
-step, `NAME_result`, which names its call. A function of the client is called in a step `function_call`.
+The type of a step says what it is: a tool of the provider is called in a step `NAME_call`, and what
+it gives is another step, `NAME_result`, which names its call. A function of the client is called in
+a step `function_call`.
 """
 
 from __future__ import annotations
@@ -32,7 +34,11 @@ CALL, RESULT = "_call", "_result"
 FUNCTION_CALL = "function_call"
 MEDIA = names("image audio video document")
 
-_KINDS: Mapping[str, ItemKind] = {"model_output": "message", "user_input": "message", "thought": "reasoning"}
+_KINDS: Mapping[str, ItemKind] = {
+    "model_output": "message",
+    "user_input": "message",
+    "thought": "reasoning",
+}
 _ROLES = {"model_output": "model", "user_input": "user"}
 _NAMED = names("function_call mcp_server_tool_call")
 """Calls of tools that are not the provider's: only the step says what they are called."""
@@ -50,7 +56,9 @@ def is_result(type: str) -> bool:
 
 
 def is_known(type: str) -> bool:
-    """Return whether a step of that type is read: new tools come with types that end as those of the others do."""
+    """Return whether a step of that type is read: new tools come with types that end as those of
+    the others do.
+    """
     return type in _KINDS or is_call(type) or is_result(type)
 
 
@@ -78,7 +86,9 @@ def stated(step: Object, status: str | None = None) -> ItemState:
 
 
 def arguments(step: Object) -> Object:
-    """Return what a tool is called with: the arguments, and settings beside them, such as the kind of a search."""
+    """Return what a tool is called with: the arguments, and settings beside them, such as the kind
+    of a search.
+    """
     settings = {name: value for name, value in step.items() if name not in _ABOUT_A_CALL}
     return {**object_(step, "arguments"), **settings}
 
@@ -90,7 +100,10 @@ def returned(step: Object) -> ToolResult:
 
 
 def output_of(step: Object) -> str:
-    """Return a result as text if it is only text, else as JSON. That of a search may have no content at all."""
+    """Return a result as text if it is only text, else as JSON.
+
+    That of a search may have no content at all.
+    """
     result = step.get("result")
     if result is None:
         rest = {name: value for name, value in step.items() if name not in _ABOUT_A_RESULT}
@@ -109,14 +122,19 @@ def error_of(step: Object) -> Iterable[ErrorReported]:
 
 
 def answered(interaction: Object) -> list[Object]:
-    """Return the steps of an interaction that answer it: those after the last that the user gave, as the SDKs do."""
+    """Return the steps of an interaction that answer it: those after the last that the user gave,
+    as the SDKs do.
+    """
     steps = objects(interaction, "steps")
     given = [number for number, step in enumerate(steps) if step.get("type") == "user_input"]
     return steps[max(given, default=-1) + 1 :]
 
 
 def shown(pieces: Sequence[Object]) -> str:
-    """Return a picture, a sound, a film or a document as JSON, its bytes by size and digest. It may come in pieces."""
+    """Return a picture, a sound, a film or a document as JSON, its bytes by size and digest.
+
+    It may come in pieces.
+    """
     about: dict[str, Any] = {}
     data = ""
     for piece in pieces:
@@ -182,5 +200,7 @@ def _annotations(step: Object) -> Iterable[Any]:
 
 def _untyped(step: Object) -> str | None:
     """Return all members of a step of unknown type, except those that have a column."""
-    rest = {name: value for name, value in step.items() if name not in _ABOUT_A_CALL - {"arguments"}}
+    rest = {
+        name: value for name, value in step.items() if name not in _ABOUT_A_CALL - {"arguments"}
+    }
     return as_json(without_bytes(rest)) if rest else None

@@ -1,11 +1,19 @@
-"""The counts of tokens of an interaction. Thoughts are beside the output, and what the provider's tools read is beside
-the input.
+"""The counts of tokens of an interaction. Thoughts are beside the output, and what the provider's
+tools read is beside the input.
 """
 
 from __future__ import annotations
 
 from recorder.model.facts import Usage, UsageDetails, UsageReported
-from recorder.wire.dialects.json_values import Object, as_json, object_, objects, objects_in, places, whole
+from recorder.wire.dialects.json_values import (
+    Object,
+    as_json,
+    object_,
+    objects,
+    objects_in,
+    places,
+    whole,
+)
 from recorder.wire.dialects.usage_report import counts_at, token_count
 
 _COUNTS = places("""
@@ -33,7 +41,11 @@ def reports(holder: Object, name: str = "usage") -> list[UsageReported]:
 
 
 def _details(usage: Object) -> UsageDetails:
-    searches = [each for each in objects(usage, "grounding_tool_count") if each.get("type") == "google_search"]
+    searches = [
+        each
+        for each in objects(usage, "grounding_tool_count")
+        if each.get("type") == "google_search"
+    ]
     return UsageDetails(
         input_audio_tokens=_of_modality(usage, _INPUT, "audio"),
         cache_read_input_audio_tokens=_of_modality(usage, _CACHED, "audio"),
@@ -47,7 +59,9 @@ def _details(usage: Object) -> UsageDetails:
 
 
 def _of_modality(usage: Object, lists: tuple[str, ...], *modalities: str) -> int | None:
-    """Return the tokens of some modalities in the lists of these names; None if none of them is listed."""
+    """Return the tokens of some modalities in the lists of these names; None if none of them is
+    listed.
+    """
     entries = objects_in([usage], *lists)
     return _total([entry for entry in entries if entry.get("modality") in modalities], "tokens")
 

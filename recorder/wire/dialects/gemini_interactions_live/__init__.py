@@ -1,11 +1,12 @@
-"""Gemini's Interactions over WebSocket, `/interactions/live`: the same events, a message each or several in one.
+"""Gemini's Interactions over WebSocket, `/interactions/live`: the same events, a message each or
+several in one.
 
-One interaction is one turn, however often the client speaks in it: no event says that the model has answered, and the
-last one has the tokens of all. What is different: the first and the last event have their members beside their type,
-and a client may leave after any step, and come back.
+One interaction is one turn, however often the client speaks in it: no event says that the model has
+answered, and the last one has the tokens of all. What is different: the first and the last event
+have their members beside their type, and a client may leave after any step, and come back.
 
-Written after google-genai 3.6, whose own form of it is experimental. Must not know: other wire formats, but for
-Interactions.
+Written after google-genai 3.6, whose own form of it is experimental. Must not know: other wire
+formats, but for Interactions.
 """
 
 from __future__ import annotations
@@ -19,8 +20,16 @@ from recorder.wire.dialects.dialect import LiveSession, MessageIds, WebSocketFor
 from recorder.wire.dialects.gemini_interactions import DIALECT as INTERACTIONS
 from recorder.wire.dialects.gemini_interactions import Event, name_of
 from recorder.wire.dialects.gemini_interactions.decoder import COMPLETED
-from recorder.wire.dialects.gemini_interactions_live.conversation import SETUP, TurnRequest, sound_size
-from recorder.wire.dialects.gemini_interactions_live.decoder import ENDING, LiveInteractionsDecoder, events_in
+from recorder.wire.dialects.gemini_interactions_live.conversation import (
+    SETUP,
+    TurnRequest,
+    sound_size,
+)
+from recorder.wire.dialects.gemini_interactions_live.decoder import (
+    ENDING,
+    LiveInteractionsDecoder,
+    events_in,
+)
 from recorder.wire.dialects.json_values import Object
 from recorder.wire.dialects.keys import KeyExtractor, Named
 
@@ -35,7 +44,9 @@ def _name(message: _Message) -> Named:
 
 
 def _is_last(messages: Sequence[Object]) -> bool:
-    """Return whether a step has ended, and none begun: a client that leaves then misses nothing that it waits for."""
+    """Return whether a step has ended, and none begun: a client that leaves then misses nothing
+    that it waits for.
+    """
     events = [*events_in(messages[-1])] if messages else []
     return bool(events) and events[-1].get("event_type") == "step.stop"
 

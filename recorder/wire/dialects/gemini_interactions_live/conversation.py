@@ -1,6 +1,8 @@
-"""The request of an interaction over WebSocket, put together from messages, in the form of one over HTTP.
+"""The request of an interaction over WebSocket, put together from messages, in the form of one over
+HTTP.
 
-What created it, or its id, holds for all; `input` is what the client said, of its sound only size and digest.
+What created it, or its id, holds for all; `input` is what the client said, of its sound only size
+and digest.
 """
 
 from __future__ import annotations
@@ -8,11 +10,19 @@ from __future__ import annotations
 from typing import Any
 
 from recorder.wire.dialects.gemini_interactions_live.decoder import events_in
-from recorder.wire.dialects.json_values import Object, as_json, objects, request_object, text, without
+from recorder.wire.dialects.json_values import (
+    Object,
+    as_json,
+    objects,
+    request_object,
+    text,
+    without,
+)
 from recorder.wire.dialects.media import Sound, decoded_size
 
 SETUP = frozenset({"interaction.create", "interaction.connect"})
-REQUEST_LIMIT = 16 * 2**20  # bytes of the messages of one request, without their sound: as of any request's body
+# bytes of the messages of one request, without their sound: as of any request's body
+REQUEST_LIMIT = 16 * 2**20
 
 _RATE = 16_000  # of the sound of clients that name none
 _OF_CONNECTION = frozenset({"interaction.complete", "interaction.cancel", "interaction.disconnect"})
@@ -59,10 +69,15 @@ class TurnRequest:
 
     def body(self) -> bytes:
         """Return the request."""
-        return as_json({**self._setup, "input": [self._told(step) for step in self._steps]}).encode()
+        return as_json(
+            {**self._setup, "input": [self._told(step) for step in self._steps]}
+        ).encode()
 
     def _say(self, parts: list[Object]) -> None:
-        """Add what the client says. The pieces of a sound are one part, where the first of them was."""
+        """Add what the client says.
+
+        The pieces of a sound are one part, where the first of them was.
+        """
         kept: list[Object] = []
         for part in parts:
             if not _is_sound(part):

@@ -1,4 +1,6 @@
-"""The messages of Interactions over WebSocket → facts: those of Interactions, from the events that a message has."""
+"""The messages of Interactions over WebSocket → facts: those of Interactions, from the events that
+a message has.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,10 @@ class LiveInteractionsDecoder(InteractionsDecoder):
             return super().contents(type, payload)
         found: list[Content] = []
         for number, event in enumerate(events):
-            found += [(f"events.{number}.{place}".rstrip("."), value) for place, value in super().contents(None, event)]
+            found += [
+                (f"events.{number}.{place}".rstrip("."), value)
+                for place, value in super().contents(None, event)
+            ]
         return found
 
     def payload(self, type: str | None, payload: Any) -> Facts:
@@ -48,14 +53,19 @@ class LiveInteractionsDecoder(InteractionsDecoder):
             type = text(event, "event_type") or ""
             if type in STATES and not object_(event, "interaction"):
                 interaction = _interaction(type, event)
-                facts += super().payload(COMPLETED, {"event_type": type, "interaction": interaction})
+                facts += super().payload(
+                    COMPLETED, {"event_type": type, "interaction": interaction}
+                )
             else:
                 facts += super().payload(type or None, event)
         return facts
 
 
 def _interaction(type: str, event: Object) -> Object:
-    """Return what an event says of the interaction, as an event over HTTP does. A status is one of gRPC: 0 is good."""
+    """Return what an event says of the interaction, as an event over HTTP does.
+
+    A status is one of gRPC: 0 is good.
+    """
     reported = object_(event, "status")
     has_failed = bool(whole(reported, "code"))
     return {

@@ -1,11 +1,13 @@
-"""Gemini Live: one conversation for a whole WebSocket connection, `…BidiGenerateContent`, in messages of JSON.
+"""Gemini Live: one conversation for a whole WebSocket connection, `…BidiGenerateContent`, in
+messages of JSON.
 
-A message is named by its one member, which clients may write in snake case; `serverContent` by what is in it besides.
-What a model says is parts, as in `generateContent`, so what they mean is said there. What is different:
+A message is named by its one member, which clients may write in snake case; `serverContent` by what
+is in it besides. What a model says is parts, as in `generateContent`, so what they mean is said
+there. What is different:
 
 * `setup` comes first, and holds for all turns. No message has an id, and none begins a response.
-* A turn ends with `turnComplete`, as google-genai sees it: not while the server says that it is still at work. One that
-  speech interrupts has `interrupted` before that.
+* A turn ends with `turnComplete`, as google-genai sees it: not while the server says that it is
+  still at work. One that speech interrupts has `interrupted` before that.
 * A function is called and its result is given within a turn.
 
 Must not know: other wire formats, but for what it shares with `generateContent`.
@@ -27,7 +29,11 @@ from recorder.wire.dialects.dialect import (
     paths,
 )
 from recorder.wire.dialects.gemini import error_body
-from recorder.wire.dialects.gemini_live.conversation import LiveConversation, TurnRequest, sound_size
+from recorder.wire.dialects.gemini_live.conversation import (
+    LiveConversation,
+    TurnRequest,
+    sound_size,
+)
 from recorder.wire.dialects.gemini_live.decoder import END, PARTS, LiveDecoder
 from recorder.wire.dialects.keys import ERROR, KeyExtractor, Named, Payload
 
@@ -60,13 +66,19 @@ class _Message(Payload, rename="camel"):
     of_tools: object = msgspec.field(default=None, name="tool_response")
 
 
-_OF_CLIENT = {"of_client": "clientContent", "of_microphone": "realtimeInput", "of_tools": "toolResponse"}
+_OF_CLIENT = {
+    "of_client": "clientContent",
+    "of_microphone": "realtimeInput",
+    "of_tools": "toolResponse",
+}
 _TYPES = {
     field.name: _OF_CLIENT.get(field.name, field.encode_name)
     for field in msgspec.structs.fields(_Message)
     if field.name not in ("type", "error")
 }
-_CONTENTS = {field.name: f"serverContent.{field.encode_name}" for field in msgspec.structs.fields(_Content)}
+_CONTENTS = {
+    field.name: f"serverContent.{field.encode_name}" for field in msgspec.structs.fields(_Content)
+}
 
 
 def _name(message: _Message) -> Named:
@@ -110,7 +122,8 @@ DIALECT = Dialect(
     conversation=LiveConversation,
     fields=ResponseFields(
         pieces=paths(
-            "said>modelTurn.parts.*.text said>outputTranscription.text said>inputTranscription.text", said=_SAID
+            "said>modelTurn.parts.*.text said>outputTranscription.text said>inputTranscription.text",
+            said=_SAID,
         ),
         texts=paths(
             """
@@ -121,8 +134,12 @@ DIALECT = Dialect(
         ),
         usage=("usageMetadata",),
         noise=(
-            *noise_fields("id | setupComplete.sessionId sessionResumptionUpdate.newHandle | of one connection"),
-            *noise_fields("id | toolCall.functionCalls.*.id toolCallCancellation.ids | made anew for each call"),
+            *noise_fields(
+                "id | setupComplete.sessionId sessionResumptionUpdate.newHandle | of one connection"
+            ),
+            *noise_fields(
+                "id | toolCall.functionCalls.*.id toolCallCancellation.ids | made anew for each call"
+            ),
         ),
     ),
     target=lambda is_document, payloads: _PATH,

@@ -1,7 +1,8 @@
-"""The request of a turn of Gemini Live, put together from messages, in the form of a request to generate content.
+"""The request of a turn of Gemini Live, put together from messages, in the form of a request to
+generate content.
 
-The setup holds for all turns; `contents` are those since the turn before. Of what the user says and shows there is the
-sound and each picture by size and digest, and what the server has written down.
+The setup holds for all turns; `contents` are those since the turn before. Of what the user says and
+shows there is the sound and each picture by size and digest, and what the server has written down.
 """
 
 from __future__ import annotations
@@ -9,10 +10,18 @@ from __future__ import annotations
 from typing import Any
 
 from recorder.wire.dialects.gemini.conversation import GeminiConversation, either
-from recorder.wire.dialects.json_values import Object, as_json, object_, objects, request_object, text
+from recorder.wire.dialects.json_values import (
+    Object,
+    as_json,
+    object_,
+    objects,
+    request_object,
+    text,
+)
 from recorder.wire.dialects.media import Sound, decoded_size, medium
 
-REQUEST_LIMIT = 16 * 2**20  # bytes of the messages of one request, without their sound: as of any request's body
+# bytes of the messages of one request, without their sound: as of any request's body
+REQUEST_LIMIT = 16 * 2**20
 
 _RATE = 16_000  # of the sound of clients that name none
 
@@ -65,12 +74,16 @@ class TurnRequest:
         self._contents += objects(either(message, "clientContent", "turns"))
         responses = objects(either(message, "toolResponse", "functionResponses"))
         if responses:
-            self._contents.append({"role": "function", "parts": [{"functionResponse": each} for each in responses]})
+            self._contents.append(
+                {"role": "function", "parts": [{"functionResponse": each} for each in responses]}
+            )
         if text(given, "text"):
             self._contents.append({"role": "user", "parts": [{"text": given["text"]}]})
         shown = [blob for blob in _blobs(given) if blob not in sounds]
         if shown:
-            self._contents.append({"role": "user", "parts": [{"fileData": medium(blob) or {}} for blob in shown]})
+            self._contents.append(
+                {"role": "user", "parts": [{"fileData": medium(blob) or {}} for blob in shown]}
+            )
 
     def heard(self, payload: bytes) -> None:
         """Add what the server has written down of the user's speech."""
@@ -84,7 +97,9 @@ class TurnRequest:
 
     def body(self) -> bytes:
         """Return the request."""
-        return as_json({**self._setup, "contents": [self._told(content) for content in self._contents]}).encode()
+        return as_json(
+            {**self._setup, "contents": [self._told(content) for content in self._contents]}
+        ).encode()
 
     def _hear(self, mime_type: str, data: str) -> None:
         self._begin_speech()

@@ -1,6 +1,7 @@
 """The messages of Gemini Live → facts: the parts of `generateContent` under other names, and sound.
 
-A sound is an item of its own beside the message whose transcript is its text: only the log has its bytes.
+A sound is an item of its own beside the message whose transcript is its text: only the log has its
+bytes.
 """
 
 from __future__ import annotations
@@ -26,7 +27,12 @@ from recorder.wire.dialects.media import Sound
 
 END = "serverContent.turnComplete"
 PARTS = frozenset(
-    {"serverContent.modelTurn", "serverContent.outputTranscription", "serverContent.generationComplete", "toolCall"}
+    {
+        "serverContent.modelTurn",
+        "serverContent.outputTranscription",
+        "serverContent.generationComplete",
+        "toolCall",
+    }
 )
 """Types of messages that a model says something in, by which a response has begun."""
 
@@ -34,7 +40,10 @@ _SOUND = "0.audio"
 _USUAL = ("", "TURN_COMPLETE_REASON_UNSPECIFIED", "NEED_MORE_INPUT")
 _INTERRUPTED = "INTERRUPTED"
 
-_NAMES = {"responseTokenCount": "candidatesTokenCount", "responseTokensDetails": "candidatesTokensDetails"}
+_NAMES = {
+    "responseTokenCount": "candidatesTokenCount",
+    "responseTokensDetails": "candidatesTokensDetails",
+}
 """Counts of tokens as `generateContent` calls them."""
 
 _SILENT = ("setupComplete", "sessionResumptionUpdate", "serverContent", "toolCall", "usageMetadata")
@@ -54,7 +63,9 @@ class LiveDecoder(GeminiDecoder):
         return {}
 
     def contents(self, type: str | None, payload: Any) -> Iterator[Content]:
-        return super().contents(type, _chunk_of(payload, None) if isinstance(payload, dict) else payload)
+        return super().contents(
+            type, _chunk_of(payload, None) if isinstance(payload, dict) else payload
+        )
 
     def payload(self, type: str | None, payload: Any) -> Facts:
         """Decode a message of the server."""
@@ -65,7 +76,9 @@ class LiveDecoder(GeminiDecoder):
         reason = None
         if type == END:
             reason = text(content, "turnCompleteReason") or ""
-            reason = (_INTERRUPTED if self._was_interrupted else "STOP") if reason in _USUAL else reason
+            reason = (
+                (_INTERRUPTED if self._was_interrupted else "STOP") if reason in _USUAL else reason
+            )
         facts = [*self._heard(content), *_steps(payload, content)]
         facts += self._silence() if reason is not None else []
         for fact in super()._chunk(_chunk_of(payload, reason)):
@@ -99,19 +112,33 @@ def _is_sound(part: Object) -> bool:
 
 def _steps(payload: Object, content: Object) -> list[Fact]:
     """Return what happens around what the model says."""
-    steps: list[Fact] = [ToolProgress("serverContent", name) for name in _STATES if content.get(name)]
-    return steps + [ToolProgress("message", name, as_json(payload[name])) for name in _STEPS if payload.get(name)]
+    steps: list[Fact] = [
+        ToolProgress("serverContent", name) for name in _STATES if content.get(name)
+    ]
+    return steps + [
+        ToolProgress("message", name, as_json(payload[name]))
+        for name in _STEPS
+        if payload.get(name)
+    ]
 
 
 def _chunk_of(payload: Object, reason: str | None) -> Object:
-    """Return a message as `generateContent` has it. A transcript is a text; that of the user is of the request."""
+    """Return a message as `generateContent` has it.
+
+    A transcript is a text; that of the user is of the request.
+    """
     content = object_(payload, "serverContent")
     parts = [part for part in objects(content, "modelTurn", "parts") if not _is_sound(part)]
     said = text(content, "outputTranscription", "text")
     parts += [{"text": said}] if said else []
     parts += [{"functionCall": call} for call in objects(payload, "toolCall", "functionCalls")]
-    usage = {_NAMES.get(name, name): value for name, value in object_(payload, "usageMetadata").items()}
-    candidate = {"content": {"role": "model", "parts": parts}, "groundingMetadata": content.get("groundingMetadata")}
+    usage = {
+        _NAMES.get(name, name): value for name, value in object_(payload, "usageMetadata").items()
+    }
+    candidate = {
+        "content": {"role": "model", "parts": parts},
+        "groundingMetadata": content.get("groundingMetadata"),
+    }
     if reason is not None:
         candidate["finishReason"] = reason
     rest = without(payload, (*_SILENT, *_STEPS))

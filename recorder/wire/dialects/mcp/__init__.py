@@ -1,14 +1,17 @@
-"""The Model Context Protocol: JSON-RPC messages over streamable HTTP, or line by line between a client and its server.
+"""The Model Context Protocol: JSON-RPC messages over streamable HTTP, or line by line between a
+client and its server.
 
-A POST is one message of the client. What answers it is a JSON document, or server-sent events of which the last is the
-response; a GET is a stream of what the server says unasked. The path is the server's own, often `/mcp`: headers that
-only MCP has say it elsewhere, and of the first request, which has none of them, what it accepts and its body.
+A POST is one message of the client. What answers it is a JSON document, or server-sent events of
+which the last is the response; a GET is a stream of what the server says unasked. The path is the
+server's own, often `/mcp`: headers that only MCP has say it elsewhere, and of the first request,
+which has none of them, what it accepts and its body.
 
-In the transport of 2024 a GET of `/sse` is the stream of all answers. Its first event is the target of the POSTs,
-whose path, often `/messages`, means something else in another format, and the response to `initialize` says what it is.
+In the transport of 2024 a GET of `/sse` is the stream of all answers. Its first event is the target
+of the POSTs, whose path, often `/messages`, means something else in another format, and the
+response to `initialize` says what it is.
 
-A row has the method as its type, or `result` or `error`, and the id of the message as its item. Must not know: other
-wire formats.
+A row has the method as its type, or `result` or `error`, and the id of the message as its item.
+Must not know: other wire formats.
 """
 
 from __future__ import annotations
@@ -17,7 +20,13 @@ import re
 from collections.abc import Sequence
 
 from recorder.model.events import Header, header
-from recorder.wire.dialects.dialect import Dialect, RequestNoise, RequestPlaces, ResponseFields, noise_fields
+from recorder.wire.dialects.dialect import (
+    Dialect,
+    RequestNoise,
+    RequestPlaces,
+    ResponseFields,
+    noise_fields,
+)
 from recorder.wire.dialects.json_rpc import LINES, MEMBERS, error_body, renumbering
 from recorder.wire.dialects.json_values import Object, text
 from recorder.wire.dialects.keys import ERROR, KeyExtractor, Named, Payload, Text, Whole
@@ -48,7 +57,9 @@ def is_asked(headers: Sequence[Header], body: bytes) -> bool:
 
 
 def speaks(payload: Object) -> bool:
-    """Return whether a payload is the response to `initialize`: with it a stream of the transport of 2024 begins."""
+    """Return whether a payload is the response to `initialize`: with it a stream of the transport
+    of 2024 begins.
+    """
     return "jsonrpc" in payload and text(payload, "result", "protocolVersion") is not None
 
 
@@ -67,7 +78,8 @@ DIALECT = Dialect(
     needs_terminal=True,
     endless=re.compile(r"^GET "),
     profiles=("mcp",),
-    own_rules=frozenset({"ST002"}),  # an event without data is one to resume from, a line that is not JSON a log's
+    # an event without data is one to resume from, a line that is not JSON a log's
+    own_rules=frozenset({"ST002"}),
     error_body=error_body,
     renumbering=renumbering,
     program=LINES,  # the last in the table: of whatever else is JSON-RPC, the first line says it
@@ -80,10 +92,15 @@ id | params.progressToken | of one request
     ),
     request_noise=(
         RequestNoise("fields", "mcp-id", "id", "made anew for each request", MEMBERS),
-        RequestNoise("fields", "mcp-meta", "params._meta", "what a client says beside a request", MEMBERS),
-        RequestNoise("fields", "mcp-client", "params.clientInfo", "the version of a client", MEMBERS),
+        RequestNoise(
+            "fields", "mcp-meta", "params._meta", "what a client says beside a request", MEMBERS
+        ),
+        RequestNoise(
+            "fields", "mcp-client", "params.clientInfo", "the version of a client", MEMBERS
+        ),
         RequestNoise("fields", "mcp-cancelled", "params.requestId", "names a request", MEMBERS),
     ),
-    places=RequestPlaces(of_model=("_meta.progressToken", "params.progressToken")),  # which are ids, and no secrets
+    # which are ids, and no secrets
+    places=RequestPlaces(of_model=("_meta.progressToken", "params.progressToken")),
     operation="execute_tool",
 )

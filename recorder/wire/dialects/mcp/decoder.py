@@ -1,6 +1,7 @@
 """Messages of MCP → facts: a request is an item, and its response is what that item gave.
 
-The request of an HTTP exchange is itself a message, so that the call of a tool begins with the exchange.
+The request of an HTTP exchange is itself a message, so that the call of a tool begins with the
+exchange.
 """
 
 from __future__ import annotations
@@ -37,40 +38,58 @@ class McpDecoder(RpcDecoder):
 
     def request(self, data: bytes) -> Facts:
         facts = self.message(request_object(data), "client", is_whole=True)
-        return [msgspec.structs.replace(fact, with_exchange=True) for fact in facts if isinstance(fact, ItemStarted)]
+        return [
+            msgspec.structs.replace(fact, with_exchange=True)
+            for fact in facts
+            if isinstance(fact, ItemStarted)
+        ]
 
     def general(self, type: str | None, data: bytes) -> Facts:
         """Decode an event. One without data has an id to resume from, and says nothing."""
         return super().general(type, data) if data.strip() else ()
 
     def document(self, data: bytes) -> Facts:
-        """Decode a body. That a message was taken, which is answered elsewhere, servers say in a word or not at all."""
+        """Decode a body.
+
+        That a message was taken, which is answered elsewhere, servers say in a word or not at all.
+        """
         return () if data.strip() in _TAKEN else super().document(data)
 
     def noticed(self, method: str, params: Object) -> Facts:
         return (_progress(params),) if method == PROGRESS else ()
 
     def unasked(self, message: Object) -> Facts:
-        """Decode a response on another stream than that of its request: the one of 2024, or one that goes on."""
+        """Decode a response on another stream than that of its request: the one of 2024, or one
+        that goes on.
+        """
         id, result = message.get("id"), object_(message, "result")
         is_of_tool = bool(message.get("error")) or "content" in result
         if id is None or not is_of_tool:
             return super().unasked(message)
         given = self.outcome(ItemState("tool_call", CALL), message)
-        return (ReturnedElsewhere(ToolResult(text_or_json(id), None, given.output or "", given.failed)),)
+        return (
+            ReturnedElsewhere(ToolResult(text_or_json(id), None, given.output or "", given.failed)),
+        )
 
     def stated(self, method: str, id: str, params: Object) -> ItemState:
-        """Return a request as an item: the call of a tool with its name, any other with all that it says."""
+        """Return a request as an item: the call of a tool with its name, any other with all that it
+        says.
+        """
         stated = super().stated(method, id, params)
         name = text(params, "name") or text(params, "uri")
         if method != CALL:
             return msgspec.structs.replace(stated, name=name)
         given = params.get("arguments")
         arguments = as_json({} if given is None else given)
-        return msgspec.structs.replace(stated, kind="tool_call", name=name, texts=(("arguments", 0, arguments),))
+        return msgspec.structs.replace(
+            stated, kind="tool_call", name=name, texts=(("arguments", 0, arguments),)
+        )
 
     def outcome(self, stated: ItemState, message: Object) -> ItemState:
-        """Return an item with its response. A tool that fails says so in its result, a method in an error."""
+        """Return an item with its response.
+
+        A tool that fails says so in its result, a method in an error.
+        """
         answered = super().outcome(stated, message)
         if message.get("error"):
             return answered
@@ -86,7 +105,9 @@ _STATUSES: Mapping[str, str] = {"complete": "completed"}
 
 
 def _output(result: Object) -> str:
-    """Return what a tool gave: its text if that is all, else its content as JSON, and of other methods the result."""
+    """Return what a tool gave: its text if that is all, else its content as JSON, and of other
+    methods the result.
+    """
     parts = objects(result, "content")
     texts = [text(part, "text") for part in parts if text(part, "type") == "text"]
     if parts and len(texts) == len(parts):

@@ -1,7 +1,9 @@
-"""Ollama's own API: a line of JSON for each piece, the last one with `done` and the counts of tokens.
+"""Ollama's own API: a line of JSON for each piece, the last one with `done` and the counts of
+tokens.
 
-`/api/chat` has a `message`, `/api/generate` a `response` and `thinking` beside it; a document is one such line, with
-all of it. Written after the types of the package `ollama` and Ollama's page "API". Must not know: other wire formats.
+`/api/chat` has a `message`, `/api/generate` a `response` and `thinking` beside it; a document is
+one such line, with all of it. Written after the types of the package `ollama` and Ollama's page
+"API". Must not know: other wire formats.
 """
 
 from __future__ import annotations
@@ -9,7 +11,14 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from recorder.wire.dialects.dialect import Dialect, RequestNoise, RequestPlaces, ResponseFields, noise_fields, paths
+from recorder.wire.dialects.dialect import (
+    Dialect,
+    RequestNoise,
+    RequestPlaces,
+    ResponseFields,
+    noise_fields,
+    paths,
+)
 from recorder.wire.dialects.json_values import Object
 from recorder.wire.dialects.keys import ERROR, KeyExtractor, Named, Payload
 from recorder.wire.dialects.ollama.conversation import OllamaConversation
@@ -39,7 +48,9 @@ def error_body(status: int, message: str, code: str | None) -> dict[str, Any]:
 
 def speaks(payload: Object) -> bool:
     """Return whether a payload is an answer of Ollama's, or a line of one."""
-    has_answer = isinstance(payload.get("message"), dict) or isinstance(payload.get("response"), str)
+    has_answer = isinstance(payload.get("message"), dict) or isinstance(
+        payload.get("response"), str
+    )
     return has_answer and isinstance(payload.get("done"), bool) and "created_at" in payload
 
 

@@ -1,4 +1,5 @@
-"""The requests to Ollama's own API. Pictures are base64 beside the text of a message, and `options` has the settings.
+"""The requests to Ollama's own API. Pictures are base64 beside the text of a message, and `options`
+has the settings.
 
 The result of a call has the name of its tool; only newer clients send an id, too.
 """
@@ -21,10 +22,25 @@ from recorder.wire.dialects.conversation import (
 )
 from recorder.wire.dialects.errors import says_failed
 from recorder.wire.dialects.joined_by_name import JoinedByName
-from recorder.wire.dialects.json_values import Object, array, flag, names, object_, objects, places, text, word
+from recorder.wire.dialects.json_values import (
+    Object,
+    array,
+    flag,
+    names,
+    object_,
+    objects,
+    places,
+    text,
+    word,
+)
 from recorder.wire.dialects.media import picture_type
 
-_ROLES: Mapping[str, Role] = {"system": "system", "user": "user", "assistant": "assistant", "tool": "tool"}
+_ROLES: Mapping[str, Role] = {
+    "system": "system",
+    "user": "user",
+    "assistant": "assistant",
+    "tool": "tool",
+}
 
 _SETTINGS = places("""
 reasoning_effort:word think
@@ -64,7 +80,12 @@ class OllamaConversation(JoinedByName):
     def read_tools(self) -> Iterator[Tool]:
         for tool in objects(self.request, "tools"):
             function = object_(tool, "function")
-            yield Tool("function", function.get("name"), function.get("description"), function.get("parameters"))
+            yield Tool(
+                "function",
+                function.get("name"),
+                function.get("description"),
+                function.get("parameters"),
+            )
 
     def result(self, part: Part) -> ToolResult | None:
         if part.kind != "result":
@@ -93,7 +114,12 @@ def _message(given: Object) -> Message:
     known = role_of(_ROLES, role)
     if known == "tool":
         name = given.get("tool_name", given.get("name"))
-        return Message(known, [Part("result", given, None, given.get("tool_call_id"), name, content)], content, role)
+        return Message(
+            known,
+            [Part("result", given, None, given.get("tool_call_id"), name, content)],
+            content,
+            role,
+        )
     parts = [*_thoughts(given), *_texts(content), *_pictures(given), *_calls(given)]
     return Message(known, parts, content, role, None, given)
 
@@ -112,11 +138,14 @@ def _texts(content: Any) -> Iterator[Part]:
 def _pictures(message: Object) -> Iterator[Part]:
     for given in array(message, "images"):
         if isinstance(given, str):
-            type = picture_type(given) or "image/png"  # nobody says it: the server looks at the bytes
+            # nobody says it: the server looks at the bytes
+            type = picture_type(given) or "image/png"
             yield image_part({"type": "image", "data": given}, f"data:{type};base64,{given}")
 
 
 def _calls(message: Object) -> Iterator[Part]:
     for call in objects(message, "tool_calls"):
         function = object_(call, "function")
-        yield Part("call", call, None, call.get("id"), function.get("name"), function.get("arguments"))
+        yield Part(
+            "call", call, None, call.get("id"), function.get("name"), function.get("arguments")
+        )

@@ -1,7 +1,8 @@
 """The lines of Ollama → facts. They have no ids and no numbers: their order is all the structure.
 
-Consecutive texts are one message, consecutive thoughts one item of reasoning; calls come whole. The last line has the
-reason and the counts. Of a prompt that the server has in its cache, old versions leave the count out.
+Consecutive texts are one message, consecutive thoughts one item of reasoning; calls come whole. The
+last line has the reason and the counts. Of a prompt that the server has in its cache, old versions
+leave the count out.
 """
 
 from __future__ import annotations
@@ -25,7 +26,16 @@ from recorder.model.facts import (
     UsageReported,
 )
 from recorder.wire.dialects.decoder import Content, Facts, JsonDecoder, failed
-from recorder.wire.dialects.json_values import Object, array, as_json, names, object_, objects, text, text_or_json
+from recorder.wire.dialects.json_values import (
+    Object,
+    array,
+    as_json,
+    names,
+    object_,
+    objects,
+    text,
+    text_or_json,
+)
 from recorder.wire.dialects.json_values import whole as whole_number
 from recorder.wire.dialects.media import digested
 
@@ -91,7 +101,14 @@ class OllamaDecoder(JsonDecoder):
         arguments = "{}" if given is None else text_or_json(given)
         id, name = text(call, "id"), text(function, "name")
         return self._item(
-            ItemState("tool_call", "function", item_id=id, name=name, call_id=id, texts=(("arguments", 0, arguments),))
+            ItemState(
+                "tool_call",
+                "function",
+                item_id=id,
+                name=name,
+                call_id=id,
+                texts=(("arguments", 0, arguments),),
+            )
         )
 
     def _item(self, stated: ItemState) -> Facts:
@@ -123,5 +140,11 @@ def _used(line: Object) -> Facts:
     if given is None and written is None:
         return ()
     total = None if given is None or written is None else whole_number(given + written)
-    reported = {name: value for name, value in line.items() if name.endswith(("_count", "_duration"))}
-    return (UsageReported(Usage(input_tokens=given, output_tokens=written, total_tokens=total), as_json(reported)),)
+    reported = {
+        name: value for name, value in line.items() if name.endswith(("_count", "_duration"))
+    }
+    return (
+        UsageReported(
+            Usage(input_tokens=given, output_tokens=written, total_tokens=total), as_json(reported)
+        ),
+    )

@@ -9,7 +9,10 @@ from recorder.wire.dialects.json_values import Object
 
 
 def stream(recorded: Sequence[Object], answer: EditedAnswer) -> list[Object]:
-    """Return the lines of a stream, the last one with the recorded counts. Raises `LookupError` if there are none."""
+    """Return the lines of a stream, the last one with the recorded counts.
+
+    Raises `LookupError` if there are none.
+    """
     last = recorded[-1]
     deltas = answer.deltas if answer.call is None else [""]
     lines = [{**recorded[0], **_said(last, answer, delta), "done": False} for delta in deltas]
@@ -23,7 +26,10 @@ def document(recorded: Object, answer: EditedAnswer) -> Object:
 
 
 def _said(form: Object, answer: EditedAnswer, text: str) -> Object:
-    """Return the members with a text, or with the call. Raises `LookupError` where a form cannot have it."""
+    """Return the members with a text, or with the call.
+
+    Raises `LookupError` where a form cannot have it.
+    """
     if "response" in form and answer.call is None:
         return {"response": text, "thinking": ""}
     if "message" not in form:

@@ -25,7 +25,12 @@ from recorder.probe.sdks import BASE, QUESTION
 from recorder.wire.dialects.json_values import word
 from recorder.wire.dialects.ollama.lint.lines import SHAPES
 
-_TOOLS = [{"type": "function", "function": {"name": TOOL, "description": TOOL_HELP, "parameters": WEATHER}}]
+_TOOLS = [
+    {
+        "type": "function",
+        "function": {"name": TOOL, "description": TOOL_HELP, "parameters": WEATHER},
+    }
+]
 
 
 def _call(city: str) -> Json:
@@ -49,7 +54,11 @@ def _wrong_error(document: Any) -> str | None:
 
 def _create(progress: Progress, body: Json, most_tokens: int) -> tuple[str, Json]:
     """Return the target and the body of a request: without `stream` it would ask for one."""
-    asked = {"model": progress.model, "stream": progress.is_streamed, "options": {"num_predict": most_tokens}}
+    asked = {
+        "model": progress.model,
+        "stream": progress.is_streamed,
+        "options": {"num_predict": most_tokens},
+    }
     return "/api/chat", {**asked, **body}
 
 
@@ -86,7 +95,9 @@ def _read(http: Any, answer: ProbeAnswer) -> SdkReading:
     text = "".join(line.message.content or "" for line in lines)
     calls: list[tuple[str | None, Any]] = []
     for line in lines:
-        calls += [(call.function.name, call.function.arguments) for call in line.message.tool_calls or ()]
+        calls += [
+            (call.function.name, call.function.arguments) for call in line.message.tool_calls or ()
+        ]
     return SdkReading(text, calls, (lines[-1].prompt_eval_count, lines[-1].eval_count))
 
 

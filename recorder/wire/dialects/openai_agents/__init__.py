@@ -1,7 +1,8 @@
-"""Sessions of OpenAI's hosted agents: their events, in one long GET or in the answer to the request that creates one.
+"""Sessions of OpenAI's hosted agents: their events, in one long GET or in the answer to the request
+that creates one.
 
-Written after the types and docstrings of openai-python 3.57; no recorded stream was to be had. Must not know: other
-wire formats, but for what all of OpenAI's APIs share.
+Written after the types and docstrings of openai-python 3.57; no recorded stream was to be had.
+Must not know: other wire formats, but for what all of OpenAI's APIs share.
 """
 
 from __future__ import annotations
@@ -10,12 +11,24 @@ import re
 
 import msgspec
 
-from recorder.wire.dialects.dialect import Dialect, HostedSession, RequestPlaces, ResponseFields, noise_fields, paths
+from recorder.wire.dialects.dialect import (
+    Dialect,
+    HostedSession,
+    RequestPlaces,
+    ResponseFields,
+    noise_fields,
+    paths,
+)
 from recorder.wire.dialects.hosted_session import is_at_rest, is_event_of
 from recorder.wire.dialects.keys import ERROR, KeyExtractor, Named, Payload, Text, Whole
 from recorder.wire.dialects.openai import ERROR_STATUSES, error_body
 from recorder.wire.dialects.openai_agents.conversation import HostedAgentsConversation
-from recorder.wire.dialects.openai_agents.decoder import AT_REST, EVENTS, RUNNING, HostedAgentsDecoder
+from recorder.wire.dialects.openai_agents.decoder import (
+    AT_REST,
+    EVENTS,
+    RUNNING,
+    HostedAgentsDecoder,
+)
 
 
 class _Item(msgspec.Struct):
@@ -49,13 +62,17 @@ DIALECT = Dialect(
     error_statuses=ERROR_STATUSES,
     conversation=HostedAgentsConversation,
     hosted=HostedSession(
-        path=re.compile(r"/agents/sessions/(?P<session>[^/]+)(?:/subagents/(?P<thread>[^/]+))?(?:/|$)"),
+        path=re.compile(
+            r"/agents/sessions/(?P<session>[^/]+)(?:/subagents/(?P<thread>[^/]+))?(?:/|$)"
+        ),
         stream=re.compile(r"GET .*/agents/sessions/[^/]+/events"),
         made=re.compile(r"POST .*/agents/sessions/?"),
         made_ids=("session_id", "session.id", "id"),
     ),
     fields=ResponseFields(
-        texts=paths("delta text item.content.*.text item.summary.*.text item.arguments item.command item.output"),
+        texts=paths(
+            "delta text item.content.*.text item.summary.*.text item.arguments item.command item.output"
+        ),
         usage=("usage", "turn.usage", "session.usage"),
         noise=noise_fields("""
 id | event_id session_id turn_id item_id item.id item.call_id item.turn_id turn.id turn.session_id | made anew each time

@@ -1,4 +1,6 @@
-"""The requests of OpenAI's hosted agents: the input with which a session begins, and what a client adds to it."""
+"""The requests of OpenAI's hosted agents: the input with which a session begins, and what a client
+adds to it.
+"""
 
 from __future__ import annotations
 
@@ -34,14 +36,18 @@ class HostedAgentsConversation(Conversation):
                 if "content" in each:
                     yield _message(each)
                 elif "call_id" in each:
-                    yield Message("tool", [_result(each)], each.get("output"), text(each, "type"), given=each)
+                    yield Message(
+                        "tool", [_result(each)], each.get("output"), text(each, "type"), given=each
+                    )
                 else:
                     yield Message("unknown", [Part("other", each)], given=each, is_item=True)
 
     def read_tools(self) -> Iterator[Tool]:
         for tool in objects(self.request, "agent", "tools"):
             if tool.get("type") == "function":
-                yield Tool("function", tool.get("name"), tool.get("description"), tool.get("parameters"))
+                yield Tool(
+                    "function", tool.get("name"), tool.get("description"), tool.get("parameters")
+                )
             else:
                 yield Tool("provider", text(tool, "server_label") or text(tool, "type"))
 
@@ -57,7 +63,9 @@ class HostedAgentsConversation(Conversation):
         return [text_part(text_or_json(without_bytes(part.value)))]
 
     def settings(self) -> RequestParameters:
-        return RequestParameters(reasoning_effort=text(self.request, "agent", "reasoning", "effort"))
+        return RequestParameters(
+            reasoning_effort=text(self.request, "agent", "reasoning", "effort")
+        )
 
 
 def _message(given: Object) -> Message:
@@ -65,7 +73,8 @@ def _message(given: Object) -> Message:
     if isinstance(content, str):
         return Message("user", [text_part(content)], content, "user", given=given)
     parts = [
-        Part("unknown" if text(each, "text") is None else "text", each, text(each, "text")) for each in objects(content)
+        Part("unknown" if text(each, "text") is None else "text", each, text(each, "text"))
+        for each in objects(content)
     ]
     return Message("user", parts, content, "user", given=given)
 

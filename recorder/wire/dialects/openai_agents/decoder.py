@@ -1,7 +1,7 @@
 """The events of a session of OpenAI's hosted agents → facts.
 
-Each has an id, and says its turn and its item. An item grows by deltas, as in the Responses API, and ends as a whole; a
-turn ends with the tokens that it took. A turn of a sub-agent names it.
+Each has an id, and says its turn and its item. An item grows by deltas, as in the Responses API,
+and ends as a whole; a turn ends with the tokens that it took. A turn of a sub-agent names it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,14 @@ from recorder.model.facts import (
     Usage,
 )
 from recorder.wire.dialects.decoder import Content, Facts, unknown
-from recorder.wire.dialects.hosted_session import TURN, HostedDecoder, error_in, numbered, progress, whole_item
+from recorder.wire.dialects.hosted_session import (
+    TURN,
+    HostedDecoder,
+    error_in,
+    numbered,
+    progress,
+    whole_item,
+)
 from recorder.wire.dialects.json_values import (
     Object,
     as_json,
@@ -48,7 +55,10 @@ _KINDS: Mapping[str, ItemKind] = {
     "reasoning": "reasoning",
     "computer_use_approval_request": "other",
     "computer_use_approval_request_result": "other",
-    **dict.fromkeys(names("function_call mcp_call web_search_call command_execution computer_use_call"), "tool_call"),
+    **dict.fromkeys(
+        names("function_call mcp_call web_search_call command_execution computer_use_call"),
+        "tool_call",
+    ),
     **dict.fromkeys(
         names("""
         create_subagent_call send_subagent_input_call resume_subagent_call wait_for_subagents_call
@@ -57,7 +67,9 @@ _KINDS: Mapping[str, ItemKind] = {
         "tool_call",
     ),
 }
-_ABOUT_A_CALL = names("id type status turn_id call_id name output error arguments exit_code duration_ms")
+_ABOUT_A_CALL = names(
+    "id type status turn_id call_id name output error arguments exit_code duration_ms"
+)
 _COUNTS = places("""
 input_tokens input_tokens
 cache_read_input_tokens input_tokens_details.cached_tokens
@@ -65,7 +77,10 @@ output_tokens output_tokens
 reasoning_output_tokens output_tokens_details.reasoning_tokens
 total_tokens total_tokens
 """)
-_VERDICTS: Mapping[str, Literal["incomplete", "failed"]] = {"failed": "failed", "cancelled": "incomplete"}
+_VERDICTS: Mapping[str, Literal["incomplete", "failed"]] = {
+    "failed": "failed",
+    "cancelled": "incomplete",
+}
 FIELDS: Mapping[str, tuple[Field, str]] = {
     "output_text": ("text", "content_index"),
     "reasoning_summary_text": ("summary", "summary_index"),
@@ -90,7 +105,10 @@ class HostedAgentsDecoder(HostedDecoder):
     def texts_in(self, event: Object) -> Iterable[Content]:
         if (text(event, "type") or "") not in EVENTS:
             return (("", event),)
-        given = [("item.content", object_(event, "item").get("content")), ("delta", event.get("delta"))]
+        given = [
+            ("item.content", object_(event, "item").get("content")),
+            ("delta", event.get("delta")),
+        ]
         return [*given, ("text", event.get("text"))]
 
     def tell(self, type: str, event: Object) -> Facts:
@@ -99,13 +117,18 @@ class HostedAgentsDecoder(HostedDecoder):
 
     def about_session(self, session: Object) -> Facts:
         agent = object_(session, "agent")
-        return (*self._begun(None, text(agent, "model")), *self._served_at(text(agent, "service_tier")))
+        return (
+            *self._begun(None, text(agent, "model")),
+            *self._served_at(text(agent, "service_tier")),
+        )
 
     def listed(self, each: Object) -> Facts:
         """Decode a turn or an item of a list."""
         if each.get("object") == "agent.session.turn":
             return self._turn(each, "ended", {"turn": each})
-        return self._item(each, None, is_over=True) if text(each, "type") in {*_KINDS, RESULT} else ()
+        return (
+            self._item(each, None, is_over=True) if text(each, "type") in {*_KINDS, RESULT} else ()
+        )
 
     # -- the session, and its turns
 
@@ -130,13 +153,17 @@ class HostedAgentsDecoder(HostedDecoder):
         facts: list[Fact] = []
         if key not in self._open:
             self._open.add(key)
-            facts.append(ItemStarted(key, None, ItemState("other", TURN, item_id=id, thread_id=thread)))
+            facts.append(
+                ItemStarted(key, None, ItemState("other", TURN, item_id=id, thread_id=thread))
+            )
         if state in ("created", "in_progress"):
             return facts
         usage = object_(event, "usage") or object_(turn, "usage")
         status = text(turn, "status") or state
         output = as_json(usage) if usage else None
-        stated = ItemState("other", TURN, item_id=id, status=status, output=output, thread_id=thread)
+        stated = ItemState(
+            "other", TURN, item_id=id, status=status, output=output, thread_id=thread
+        )
         facts.append(ItemFinished(key, None, stated))
         if usage:
             facts.append(self.spent(id, Usage(**counts_at(usage, _COUNTS)), usage))
@@ -150,7 +177,9 @@ class HostedAgentsDecoder(HostedDecoder):
     # -- items
 
     def _on_item(self, type: str, event: Object) -> Facts:
-        return self._item(object_(event, "item"), whole(event, "output_index"), is_over=type.endswith("done"))
+        return self._item(
+            object_(event, "item"), whole(event, "output_index"), is_over=type.endswith("done")
+        )
 
     def _item(self, item: Object, index: int | None, *, is_over: bool) -> Facts:
         type, id = text(item, "type") or "", text(item, "id") or ""
@@ -195,7 +224,9 @@ class HostedAgentsDecoder(HostedDecoder):
             name=(text(item, "name") or type.removesuffix("_call")) if is_call else None,
             call_id=(text(item, "call_id") or text(item, "id")) if is_call else None,
             texts=_texts(kind, item),
-            output=None if output is None or kind != "tool_call" else text_or_json(without_bytes(output)),
+            output=None
+            if output is None or kind != "tool_call"
+            else text_or_json(without_bytes(output)),
             failed=bool(error is not None or code) if is_call and output is not None else None,
             thread_id=self._threads.get(text(item, "turn_id") or ""),
         )
@@ -232,7 +263,11 @@ class HostedAgentsDecoder(HostedDecoder):
         return whole_item(key, stated)
 
     def _on_environment(self, type: str, event: Object) -> Facts:
-        return (progress("environment", type.rpartition(".")[2], event, ("environment", "environment_id")),)
+        return (
+            progress(
+                "environment", type.rpartition(".")[2], event, ("environment", "environment_id")
+            ),
+        )
 
     def _nothing(self, type: str, event: Object) -> Facts:
         return ()
@@ -242,10 +277,16 @@ def _texts(kind: ItemKind, item: Object) -> tuple[tuple[Field, int, str], ...]:
     if kind == "tool_call":
         given = item.get("arguments")
         if given is None:
-            given = {name: value for name, value in item.items() if name not in _ABOUT_A_CALL and value is not None}
+            given = {
+                name: value
+                for name, value in item.items()
+                if name not in _ABOUT_A_CALL and value is not None
+            }
         return (("arguments", 0, text_or_json(without_bytes(given))),)
     if kind == "reasoning":
-        return tuple(("summary", number, said) for _, number, said in numbered(objects(item, "summary")))
+        return tuple(
+            ("summary", number, said) for _, number, said in numbered(objects(item, "summary"))
+        )
     return numbered(objects(item, "content"))
 
 

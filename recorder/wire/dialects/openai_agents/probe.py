@@ -23,7 +23,13 @@ _ITEM_DONE = "agent.session.turn.item.done"
 
 def _make(progress: Progress, question: object, with_tool: bool) -> Json:
     agent = {"model": progress.model, "tools": [_TOOL] if with_tool else []}
-    return {"agent": agent, "environment": _ENVIRONMENT, "input": question, "spend_control": {"limit": 100}}  # cents
+    # cents
+    return {
+        "agent": agent,
+        "environment": _ENVIRONMENT,
+        "input": question,
+        "spend_control": {"limit": 100},
+    }
 
 
 def _results(events: Sequence[Object]) -> list[Json]:
@@ -69,7 +75,9 @@ def _read(http: Any, answer: ProbeAnswer) -> SdkReading:
     for item in found:
         if item.type == "message" and item.role == "assistant":
             parts += [part.text for part in item.content]
-    calls = [(item.name, json_or_text(item.arguments)) for item in found if item.type == "function_call"]
+    calls = [
+        (item.name, json_or_text(item.arguments)) for item in found if item.type == "function_call"
+    ]
     return SdkReading("".join(parts), calls, (input_tokens, output_tokens))
 
 

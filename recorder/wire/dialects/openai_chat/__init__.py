@@ -1,8 +1,10 @@
-"""Chat Completions, legacy completions and everything compatible: `data: {chunk}` until `data: [DONE]`, mostly.
+"""Chat Completions, legacy completions and everything compatible: `data: {chunk}` until
+`data: [DONE]`, mostly.
 
 Must not know: other wire formats.
 
-No event line, no sequence number, no items: `id` is the completion's. Several vendors never send `[DONE]`.
+No event line, no sequence number, no items: `id` is the completion's. Several vendors never send
+`[DONE]`.
 """
 
 from __future__ import annotations
@@ -45,7 +47,8 @@ def _name(chunk: _Chunk) -> Named:
 
 
 def _is_last(chunks: Sequence[Object]) -> bool:
-    """Return whether nothing but `[DONE]` can follow: the usage, alone in a chunk, after a reason to finish.
+    """Return whether nothing but `[DONE]` can follow: the usage, alone in a chunk, after a reason
+    to finish.
 
     A usage beside that reason is not enough: some servers continue with another answer after it.
     """
@@ -59,7 +62,9 @@ _CHOICES = ("choices.*.delta.", "choices.*.message.")
 
 
 def speaks(payload: Object) -> bool:
-    """Return whether a payload is a completion or a chunk of one: some gateways leave the `object` out."""
+    """Return whether a payload is a completion or a chunk of one: some gateways leave the `object`
+    out.
+    """
     is_named = str(payload.get("object")).startswith("chat.completion")
     return is_named or any(not _ANSWER.isdisjoint(choice) for choice in objects(payload, "choices"))
 
@@ -136,7 +141,9 @@ padding | p | the same at Mistral
         ),
     ),
     request_noise=(
-        RequestNoise("references", "chat-call", "messages.*.tool_calls.*.id", "joins a call and its result"),
+        RequestNoise(
+            "references", "chat-call", "messages.*.tool_calls.*.id", "joins a call and its result"
+        ),
         RequestNoise("references", "chat-result", "messages.*.tool_call_id", "names a call"),
     ),
     places=RequestPlaces(

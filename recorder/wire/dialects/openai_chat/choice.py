@@ -1,7 +1,9 @@
-"""The items of one choice: at most one message and one reasoning, any number of tool calls and pictures.
+"""The items of one choice: at most one message and one reasoning, any number of tool calls and
+pictures.
 
-The wire names no items; what belongs together is settled here. An item begins with the first thing it holds: a choice
-that only ends, or that only calls tools, has no message. Where a choice ends, its items do, but more may follow.
+The wire names no items; what belongs together is settled here. An item begins with the first thing
+it holds: a choice that only ends, or that only calls tools, has no message. Where a choice ends,
+its items do, but more may follow.
 """
 
 from __future__ import annotations
@@ -65,9 +67,11 @@ class Choice:
         yield from map(unknown, delta.unknown)
 
     def end(self, reason: str, citations: Sequence[str]) -> Iterator[Fact]:
-        """Yield the items that are complete with this `finish_reason`, or as complete as they will be.
+        """Yield the items that are complete with this `finish_reason`, or as complete as they will
+        be.
 
-        `citations` are what the chunk lists beside the choices, for a message that has none of its own.
+        `citations` are what the chunk lists beside the choices, for a message that has none of its
+        own.
         """
         if self.message in self.open and not self._cited:
             yield from self._cite(citations, "")
@@ -118,18 +122,23 @@ class Choice:
             yield TextAdded(item, "arguments", 0, call.arguments)
 
     def _complete(self, item: str, call: ToolCall) -> Iterator[Fact]:
-        """Add what a later delta says of a call. It is told at once: the stream may break off before the end."""
+        """Add what a later delta says of a call.
+
+        It is told at once: the stream may break off before the end.
+        """
         stated = self.open[item]
         name, call_id = stated.name or call.name or None, stated.call_id or call.id or None
         if (name, call_id) != (stated.name, stated.call_id):
             self.open[item] = msgspec.structs.replace(stated, name=name, call_id=call_id)
-            yield ItemFinished(item, self._index, msgspec.structs.replace(self.open[item], status="in_progress"))
+            yield ItemFinished(
+                item, self._index, msgspec.structs.replace(self.open[item], status="in_progress")
+            )
 
     def _latest(self, call: ToolCall) -> str | None:
         """Return the call that last had a slot, or of several there the one with an id.
 
-        Nothing but arguments in an unused slot go on with the latest call, until its own are complete: some gateways
-        number pieces otherwise than calls.
+        Nothing but arguments in an unused slot go on with the latest call, until its own are
+        complete: some gateways number pieces otherwise than calls.
         """
         item = self.calls.get(call.slot)
         if item is not None:
@@ -142,9 +151,9 @@ class Choice:
     def _is_another(self, call: ToolCall, item: str) -> bool:
         """Return whether a call is not the one that last had its slot.
 
-        Those without an index come whole, some of them without an id; those with one may get a new id with each delta,
-        and some vendors give every call the index 0. There another name is another call, and so is what begins a call
-        after arguments that are complete.
+        Those without an index come whole, some of them without an id; those with one may get a new
+        id with each delta, and some vendors give every call the index 0. There another name is
+        another call, and so is what begins a call after arguments that are complete.
         """
         latest = self.open[item]
         if call.name and latest.name and call.name != latest.name:
@@ -159,9 +168,12 @@ class Choice:
         return begins and self._is_complete(item)
 
     def _is_complete(self, item: str) -> bool:
-        """Return whether the arguments of a call so far are a whole JSON object: more of them would be none."""
+        """Return whether the arguments of a call so far are a whole JSON object: more of them would
+        be none.
+        """
         pieces = self.arguments[item]
-        if not pieces or not pieces[-1].rstrip().endswith("}"):  # before all of them are read, perhaps for each piece
+        # before all of them are read, perhaps for each piece
+        if not pieces or not pieces[-1].rstrip().endswith("}"):
             return False
         try:
             return isinstance(decoded("".join(pieces).encode()), dict)
@@ -169,10 +181,15 @@ class Choice:
             return False
 
     def _add_logprobs(self, logprobs: Object) -> Iterator[Fact]:
-        """Add log probabilities. Tokens that are not text yet (of a tool call, of half a character) have no item: they
-        are left out.
+        """Add log probabilities.
+
+        Tokens that are not text yet (of a tool call, of half a character) have no item: they are
+        left out.
         """
-        for item, found in ((self.message, _spoken_logprobs(logprobs)), (self.reasoning, _of_reasoning(logprobs))):
+        for item, found in (
+            (self.message, _spoken_logprobs(logprobs)),
+            (self.reasoning, _of_reasoning(logprobs)),
+        ):
             if found and item in self.open:
                 yield LogprobsAdded(item, found)
 
@@ -189,12 +206,23 @@ def _whole(delta: Delta, logprobs: Object) -> Iterator[ItemState]:
     thoughts = _joined(delta, _THOUGHT)
     if thoughts or delta.encrypted:
         yield ItemState(
-            "reasoning", "reasoning", texts=thoughts, encrypted=delta.encrypted, logprobs=_of_reasoning(logprobs)
+            "reasoning",
+            "reasoning",
+            texts=thoughts,
+            encrypted=delta.encrypted,
+            logprobs=_of_reasoning(logprobs),
         )
     spoken, annotations = _joined(delta, _SPOKEN), tuple(delta.annotations)
     if spoken or annotations:
         found = _spoken_logprobs(logprobs)
-        yield ItemState("message", "message", role=delta.role, texts=spoken, annotations=annotations, logprobs=found)
+        yield ItemState(
+            "message",
+            "message",
+            role=delta.role,
+            texts=spoken,
+            annotations=annotations,
+            logprobs=found,
+        )
     for call in delta.calls:
         texts = (("arguments", 0, call.arguments),) if call.arguments else ()
         yield msgspec.structs.replace(_stated(call), texts=texts)
@@ -212,7 +240,9 @@ def _status(reason: str) -> str:
 
 
 def _spoken_logprobs(logprobs: Object) -> str | None:
-    """Return the log probabilities of text and refusal; a legacy completion has one object for all of its tokens."""
+    """Return the log probabilities of text and refusal; a legacy completion has one object for all
+    of its tokens.
+    """
     if array(logprobs, "tokens"):
         return as_json([logprobs])
     found = [*array(logprobs, "content"), *array(logprobs, "refusal")]
@@ -233,7 +263,9 @@ def _message(role: str) -> ItemState:
 
 
 def _stated(call: ToolCall) -> ItemState:
-    return ItemState("tool_call", call.type or "function", name=call.name or None, call_id=call.id or None)
+    return ItemState(
+        "tool_call", call.type or "function", name=call.name or None, call_id=call.id or None
+    )
 
 
 def _shown(picture: str) -> ItemState:
@@ -242,7 +274,8 @@ def _shown(picture: str) -> ItemState:
 
 # -- the common chunk, which adds one text to one item that is there: one decode, one fact
 
-# A field that would mean more has a type that allows no more than nothing, so that such a chunk is not a common one.
+# A field that would mean more has a type that allows no more than nothing, so that such a chunk is
+# not a common one.
 _Nothing = Literal[""] | None
 
 
@@ -311,14 +344,31 @@ decode = msgspec.json.Decoder(_CommonChunk).decode
 
 def added(delta: _CommonDelta, choice: Choice) -> TextAdded | None:
     """Return the fact of a common delta, if it is only one text and its item has begun."""
-    spoken, thought, calls = delta.content, delta.reasoning_content or delta.reasoning, delta.tool_calls
+    spoken, thought, calls = (
+        delta.content,
+        delta.reasoning_content or delta.reasoning,
+        delta.tool_calls,
+    )
     if spoken:
-        if thought or calls or delta.reasoning_details or delta.channel or choice.message not in choice.open:
+        if (
+            thought
+            or calls
+            or delta.reasoning_details
+            or delta.channel
+            or choice.message not in choice.open
+        ):
             return None
         return TextAdded(choice.message, "text", 0, spoken)
     if thought:
-        repeated = (delta.reasoning or thought, *[detail.text for detail in delta.reasoning_details or ()])
-        if calls or choice.reasoning not in choice.open or any(text != thought for text in repeated):
+        repeated = (
+            delta.reasoning or thought,
+            *[detail.text for detail in delta.reasoning_details or ()],
+        )
+        if (
+            calls
+            or choice.reasoning not in choice.open
+            or any(text != thought for text in repeated)
+        ):
             return None
         return TextAdded(choice.reasoning, "reasoning", 0, thought)
     if calls and len(calls) == 1 and not delta.reasoning_details:

@@ -12,7 +12,16 @@ import msgspec
 
 from recorder.model.facts import RequestFacts, RequestParameters, ToolResult
 from recorder.wire.dialects.canonical import texts_of
-from recorder.wire.dialects.conversation import Conversation, Message, Part, Tool, image_part, kinds, role_of, text_part
+from recorder.wire.dialects.conversation import (
+    Conversation,
+    Message,
+    Part,
+    Tool,
+    image_part,
+    kinds,
+    role_of,
+    text_part,
+)
 from recorder.wire.dialects.errors import says_failed
 from recorder.wire.dialects.json_values import Object, array, object_, objects, text, text_or_json
 from recorder.wire.dialects.openai import MARKS, NOT_OF_ANSWER, ROLES, settings, tool_of
@@ -88,7 +97,10 @@ class CompletionConversation(Conversation):
         return ToolResult(text(part.id), text(part.name), output, says_failed(output))
 
     def results(self) -> Iterator[ToolResult]:
-        """Yield the results. Of one without an id the turn is unknown, except for those that the request ends with."""
+        """Yield the results.
+
+        Of one without an id the turn is unknown, except for those that the request ends with.
+        """
         roles = [message.role for message in self.messages]
         turns = [number for number, role in enumerate(roles) if role != "tool"]
         for number, message in enumerate(self.messages):
@@ -104,7 +116,9 @@ class CompletionConversation(Conversation):
 
     def parameters(self) -> RequestParameters:
         found = super().parameters()
-        messages = None if found.input_messages is None else found.input_messages + len(self.prompts)
+        messages = (
+            None if found.input_messages is None else found.input_messages + len(self.prompts)
+        )
         return msgspec.structs.replace(found, input_messages=messages)
 
 
@@ -113,7 +127,9 @@ def _message(given: Object) -> Message:
     known = role_of(ROLES, role)
     if known == "tool":
         id = given.get("tool_call_id")
-        return Message(known, [Part("result", given, None, id, given.get("name"), content)], content, role)
+        return Message(
+            known, [Part("result", given, None, id, given.get("name"), content)], content, role
+        )
     parts = list(chain(_reasoning(given), _parts(content), _refusal(given), _calls(given)))
     if known == "assistant" and not texts_of(content):
         content = given.get("refusal")
@@ -154,7 +170,10 @@ def _part(given: Object) -> Part:
 def _calls(message: Object) -> Iterator[Part]:
     for call in objects(message, "tool_calls"):
         function, custom = object_(call, "function"), object_(call, "custom")
-        name, arguments = function.get("name") or custom.get("name"), function.get("arguments") or custom.get("input")
+        name, arguments = (
+            function.get("name") or custom.get("name"),
+            function.get("arguments") or custom.get("input"),
+        )
         yield Part("call", call, None, call.get("id"), name, arguments, is_free_text=bool(custom))
     old = message.get("function_call")
     if isinstance(old, dict):

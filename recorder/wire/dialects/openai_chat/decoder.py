@@ -3,8 +3,8 @@
 `message` reads a delta, `choice` makes facts of it, those of a tool call too; the rows are made in
 `recorder.projections`.
 
-What has `choices` is a chunk, or as a body a completion, whatever it calls itself. Fields that vendors add are
-ignored, except those that the modules of this folder name.
+What has `choices` is a chunk, or as a body a completion, whatever it calls itself. Fields that
+vendors add are ignored, except those that the modules of this folder name.
 """
 
 from __future__ import annotations
@@ -26,13 +26,43 @@ from recorder.model.facts import (
     Usage,
     UsageReported,
 )
-from recorder.wire.dialects.decoder import DOCUMENT, Content, Facts, FastPath, JsonDecoder, failed, unknown
+from recorder.wire.dialects.decoder import (
+    DOCUMENT,
+    Content,
+    Facts,
+    FastPath,
+    JsonDecoder,
+    failed,
+    unknown,
+)
 from recorder.wire.dialects.errors import vendors_errors
-from recorder.wire.dialects.json_values import Object, as_json, member, object_, objects, places, text, whole
+from recorder.wire.dialects.json_values import (
+    Object,
+    as_json,
+    member,
+    object_,
+    objects,
+    places,
+    text,
+    whole,
+)
 from recorder.wire.dialects.keys import ERROR
 from recorder.wire.dialects.openai_chat.choice import Choice, added, decode, items
-from recorder.wire.dialects.openai_chat.message import ABOUT, CHUNK, Delta, citations, content_of, delta_of
-from recorder.wire.dialects.usage_report import COUNTS, counts_at, details_at, reported_cost, token_count
+from recorder.wire.dialects.openai_chat.message import (
+    ABOUT,
+    CHUNK,
+    Delta,
+    citations,
+    content_of,
+    delta_of,
+)
+from recorder.wire.dialects.usage_report import (
+    COUNTS,
+    counts_at,
+    details_at,
+    reported_cost,
+    token_count,
+)
 
 _COMPLETIONS = (CHUNK, "chat.completion", "text_completion")
 
@@ -49,7 +79,10 @@ class ChatDecoder(JsonDecoder):
     def contents(self, type: str | None, payload: Any) -> Iterator[Content]:
         choices = member(payload, "choices")
         if isinstance(choices, list):
-            yield from (content_of(choice) if isinstance(choice, dict) else ("choices", choice) for choice in choices)
+            yield from (
+                content_of(choice) if isinstance(choice, dict) else ("choices", choice)
+                for choice in choices
+            )
         elif type != DOCUMENT:
             yield "", payload
 
@@ -76,7 +109,9 @@ class ChatDecoder(JsonDecoder):
         facts = self._decoded(None, payload, _body)
         return tuple(_refused(object_(payload))) if facts is None else facts
 
-    def _decoded(self, type: str | None, payload: Any, facts_of: Callable[[Object], Iterator[Fact]]) -> Facts | None:
+    def _decoded(
+        self, type: str | None, payload: Any, facts_of: Callable[[Object], Iterator[Fact]]
+    ) -> Facts | None:
         """Decode a payload as a completion and for errors; `None` if it is neither."""
         if not isinstance(payload, dict):
             return (MalformedPayload("the payload is not a JSON object"),)
@@ -99,7 +134,9 @@ class ChatDecoder(JsonDecoder):
                 yield ResponseFinished(reason, _verdict(reason))
 
     def _used(self, chunk: Object) -> Iterator[Fact]:
-        """Yield the usage of a chunk or a body: at its top, where Groq has it, or in a choice (Moonshot)."""
+        """Yield the usage of a chunk or a body: at its top, where Groq has it, or in a choice
+        (Moonshot).
+        """
         holders = (chunk, object_(chunk, "x_groq"), *objects(chunk, "choices"))
         usage = next((usage for holder in holders if (usage := object_(holder, "usage"))), None)
         if usage:
@@ -111,7 +148,9 @@ class ChatDecoder(JsonDecoder):
 
 def _body(body: Object) -> Iterator[Fact]:
     choices = [(choice, _whole_message(choice, body)) for choice in objects(body, "choices")]
-    yield ResponseItems(tuple(chain.from_iterable(items(message, choice) for choice, message in choices)))
+    yield ResponseItems(
+        tuple(chain.from_iterable(items(message, choice) for choice, message in choices))
+    )
     for choice, message in choices:
         yield from map(unknown, message.unknown)
         if reason := text(choice, "finish_reason"):
@@ -119,7 +158,8 @@ def _body(body: Object) -> Iterator[Fact]:
 
 
 def _verdict(reason: str) -> Literal["failed"] | None:
-    return "failed" if reason == "error" else None  # of OpenRouter and others, with an error beside it or without
+    # of OpenRouter and others, with an error beside it or without
+    return "failed" if reason == "error" else None
 
 
 def _whole_message(choice: Object, body: Object) -> Delta:
@@ -130,8 +170,14 @@ def _whole_message(choice: Object, body: Object) -> Delta:
 
 
 def _errors(type: str | None, payload: Object) -> Iterator[Fact]:
-    """Yield the errors at the top of a chunk or a body, where Groq has them, or in a choice (OpenRouter)."""
-    if payload.get("error") or type == ERROR or (payload.get("choices") is None and _kind(payload) == ERROR):
+    """Yield the errors at the top of a chunk or a body, where Groq has them, or in a choice
+    (OpenRouter).
+    """
+    if (
+        payload.get("error")
+        or type == ERROR
+        or (payload.get("choices") is None and _kind(payload) == ERROR)
+    ):
         yield failed(payload)
         return
     for place in (object_(payload, "x_groq"), *objects(payload, "choices")):
@@ -154,7 +200,9 @@ def _kind(payload: Object) -> str:
 
 
 def _refused(body: Object) -> Iterator[Fact]:
-    """Yield the fact of a body that is neither a completion nor an error of OpenAI: of another server or route."""
+    """Yield the fact of a body that is neither a completion nor an error of OpenAI: of another
+    server or route.
+    """
     kind = _kind(body)
     reason = body.get("message") or body.get("detail")
     if reason:
@@ -166,7 +214,8 @@ def _refused(body: Object) -> Iterator[Fact]:
 _COUNTS = places(
     f"{COUNTS}cache_write_input_tokens prompt_tokens_details.cache_write_tokens cache_creation_input_tokens"
 )
-# Citations are of Perplexity, searches of Perplexity, of OpenRouter, and of Anthropic behind a gateway.
+# Citations are of Perplexity, searches of Perplexity, of OpenRouter, and of Anthropic behind a
+# gateway.
 _DETAILS = places("""
 cache_write_1h_input_tokens cache_creation.ephemeral_1h_input_tokens
 input_audio_tokens prompt_tokens_details.audio_tokens
@@ -185,13 +234,22 @@ web_searches server_tool_use.web_search_requests
 def _counts(usage: Object) -> Usage:
     """Return the six counts, in the words of every vendor.
 
-    Input includes what was cached. Output includes reasoning, though xAI counts it apart, where the total shows it, and
-    Perplexity, which counts citations apart too.
+    Input includes what was cached. Output includes reasoning, though xAI counts it apart, where the
+    total shows it, and Perplexity, which counts citations apart too.
     """
     counts, citations = Usage(**counts_at(usage, _COUNTS)), token_count(usage, "citation_tokens")
-    input, output, reasoning = counts.input_tokens, counts.output_tokens, counts.reasoning_output_tokens
+    input, output, reasoning = (
+        counts.input_tokens,
+        counts.output_tokens,
+        counts.reasoning_output_tokens,
+    )
     if output is not None and citations is not None:
         output = whole(output + citations + (reasoning or 0))
-    elif reasoning and input is not None and output is not None and counts.total_tokens == input + output + reasoning:
+    elif (
+        reasoning
+        and input is not None
+        and output is not None
+        and counts.total_tokens == input + output + reasoning
+    ):
         output = whole(output + reasoning)
     return msgspec.structs.replace(counts, output_tokens=output)

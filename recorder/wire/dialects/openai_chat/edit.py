@@ -9,7 +9,9 @@ from recorder.wire.dialects.json_values import Object, objects
 
 
 def stream(recorded: Sequence[Object], answer: EditedAnswer) -> list[Object]:
-    """Return the chunks of a stream; usage is where it was recorded, in a chunk of its own or in the last one."""
+    """Return the chunks of a stream; usage is where it was recorded, in a chunk of its own or in
+    the last one.
+    """
     first = next((each for each in recorded if objects(each.get("choices"))), None)
     if first is None:
         raise LookupError("choices")
@@ -46,7 +48,11 @@ def _deltas(answer: EditedAnswer) -> list[Object]:
     if answer.call is None:
         begun: Object = {"role": "assistant", "content": ""}
         return [begun, *({"content": delta} for delta in answer.deltas)]
-    begun = {"role": "assistant", "content": None, "tool_calls": [{"index": 0, **_call(answer, "")}]}
+    begun = {
+        "role": "assistant",
+        "content": None,
+        "tool_calls": [{"index": 0, **_call(answer, "")}],
+    }
     parts = [[{"index": 0, "function": {"arguments": delta}}] for delta in answer.deltas]
     return [begun, *({"tool_calls": part} for part in parts)]
 
@@ -54,7 +60,11 @@ def _deltas(answer: EditedAnswer) -> list[Object]:
 def _call(answer: EditedAnswer, arguments: str) -> Object:
     call = answer.call
     assert call is not None
-    return {"id": call.id("call_"), "type": "function", "function": {"name": call.name, "arguments": arguments}}
+    return {
+        "id": call.id("call_"),
+        "type": "function",
+        "function": {"name": call.name, "arguments": arguments},
+    }
 
 
 def _reason(answer: EditedAnswer) -> str:

@@ -1,7 +1,7 @@
 """The deltas and the whole messages of Chat Completions, whichever vendor sent them.
 
-Nothing here remembers anything. Vendors agree on `content` and `tool_calls` at most: their names for reasoning, and its
-repetitions, are resolved in this file. Empty texts are ignored.
+Nothing here remembers anything. Vendors agree on `content` and `tool_calls` at most: their names
+for reasoning, and its repetitions, are resolved in this file. Empty texts are ignored.
 """
 
 from __future__ import annotations
@@ -79,7 +79,9 @@ def delta_of(choice: Object) -> Delta:
     delta = choice.get("delta")
     if not isinstance(delta, dict):
         delta = choice.get("message")
-    return read_message(delta if isinstance(delta, dict) else {**choice, "content": choice.get("text")})
+    return read_message(
+        delta if isinstance(delta, dict) else {**choice, "content": choice.get("text")}
+    )
 
 
 def content_of(choice: Object) -> Content:
@@ -105,7 +107,9 @@ def read_message(message: Object) -> Delta:
 
 
 def _reason(delta: Delta, message: Object) -> None:
-    """Add the reasoning. What repeats the plain text, `reasoning_details` or LiteLLM's `thinking_blocks`, only shows
+    """Add the reasoning.
+
+    What repeats the plain text, `reasoning_details` or LiteLLM's `thinking_blocks`, only shows
     whether it is a summary, and whether there is more that only the provider can read.
     """
     details, blocks = objects(message, "reasoning_details"), objects(message, "thinking_blocks")
@@ -121,7 +125,9 @@ def _reason(delta: Delta, message: Object) -> None:
     delta.encrypted = is_sealed or is_signed or bool(message.get("reasoning_opaque"))
 
 
-def _details(details: list[Object], fields: Sequence[tuple[Field, str]]) -> Iterator[tuple[Field, str]]:
+def _details(
+    details: list[Object], fields: Sequence[tuple[Field, str]]
+) -> Iterator[tuple[Field, str]]:
     for detail in details:
         yield from ((field, given) for field, name in fields if (given := text(detail, name)))
 
@@ -130,7 +136,9 @@ def _speak(delta: Delta, message: Object) -> None:
     content = message.get("content")
     parts = array(content)
     if isinstance(content, str) and content:
-        delta.texts.append(("reasoning" if message.get("channel") == "analysis" else "text", content))
+        delta.texts.append(
+            ("reasoning" if message.get("channel") == "analysis" else "text", content)
+        )
     for part in parts:
         _add_part(delta, {"type": "text", "text": part} if isinstance(part, str) else object_(part))
     if refusal := text(message, "refusal"):
@@ -161,7 +169,11 @@ def _add_refusal(delta: Delta, part: Object) -> None:
 
 def _add_thinking(delta: Delta, part: Object) -> None:
     thinking = part.get("thinking")
-    texts = [thinking] if isinstance(thinking, str) else [text(each, "text") for each in objects(thinking)]
+    texts = (
+        [thinking]
+        if isinstance(thinking, str)
+        else [text(each, "text") for each in objects(thinking)]
+    )
     delta.texts += (("reasoning", each) for each in texts if each)
 
 
@@ -185,10 +197,16 @@ _PARTS: Mapping[str, Callable[[Delta, Object], None]] = {
 
 
 def citations(chunk: Object) -> list[str]:
-    """Return what Perplexity repeats beside the choices of every chunk: its search results, or only their addresses."""
+    """Return what Perplexity repeats beside the choices of every chunk: its search results, or only
+    their addresses.
+    """
     if results := objects(chunk, "search_results"):
         return [as_json({"type": "search_result", **result}) for result in results]
-    return [as_json({"type": "citation", "url": url}) for url in array(chunk, "citations") if isinstance(url, str)]
+    return [
+        as_json({"type": "citation", "url": url})
+        for url in array(chunk, "citations")
+        if isinstance(url, str)
+    ]
 
 
 def picture(url: str) -> str:
@@ -196,14 +214,19 @@ def picture(url: str) -> str:
     head, _, body = url.partition(",")
     if not head.startswith("data:"):
         return as_json({"url": url})
-    return as_json(medium({"data": body, "mime_type": head.removeprefix("data:").partition(";")[0]}))
+    return as_json(
+        medium({"data": body, "mime_type": head.removeprefix("data:").partition(";")[0]})
+    )
 
 
 def _call(call: Object) -> ToolCall:
-    function = object_(call, "function") or object_(call, "custom") or call  # some gateways have it flat
+    # some gateways have it flat
+    function = object_(call, "function") or object_(call, "custom") or call
     arguments = function.get("arguments", function.get("input"))
     type = text(call, "type") or ("custom" if call.get("custom") else None)
-    return ToolCall(whole(call, "index"), type, text(call, "id"), text(function, "name"), _arguments(arguments))
+    return ToolCall(
+        whole(call, "index"), type, text(call, "id"), text(function, "name"), _arguments(arguments)
+    )
 
 
 def _legacy_call(call: Object) -> ToolCall:

@@ -49,7 +49,11 @@ _TOOLS = [{"type": "function", "function": _FUNCTION}]
 
 
 def _call(number: int, arguments: str) -> Json:
-    return {"id": f"call_{number}", "type": "function", "function": {"name": TOOL, "arguments": arguments}}
+    return {
+        "id": f"call_{number}",
+        "type": "function",
+        "function": {"name": TOOL, "arguments": arguments},
+    }
 
 
 _ANSWERED: list[Json] = [
@@ -112,7 +116,9 @@ def _cases() -> Iterator[Case]:
     for case in common_cases(_FORM):
         yield case._replace(steps=(_NAMED,)) if case.name == "forced-tool" else case
     yield Case("choices", "Two choices by `n`", (_SEVERAL,), is_optional=True)
-    yield Case("no-usage", "A stream whose usage is not asked for", (_WITHOUT_USAGE,), modes=("streamed",))
+    yield Case(
+        "no-usage", "A stream whose usage is not asked for", (_WITHOUT_USAGE,), modes=("streamed",)
+    )
 
 
 def _read(http: Any, answer: ProbeAnswer) -> SdkReading:
@@ -128,7 +134,10 @@ def _read(http: Any, answer: ProbeAnswer) -> SdkReading:
     else:
         completion = api.create(**asked)
     message, usage = completion.choices[0].message, completion.usage
-    calls = [(call.function.name, json_or_text(call.function.arguments)) for call in message.tool_calls or ()]
+    calls = [
+        (call.function.name, json_or_text(call.function.arguments))
+        for call in message.tool_calls or ()
+    ]
     tokens = (usage.prompt_tokens, usage.completion_tokens) if usage else (None, None)
     return SdkReading(message.content or "", calls, tokens)
 

@@ -1,21 +1,32 @@
-"""OpenAI Realtime: one conversation for a whole WebSocket connection, in sound or in text, over `/v1/realtime`.
+"""OpenAI Realtime: one conversation for a whole WebSocket connection, in sound or in text, over
+`/v1/realtime`.
 
-Items and events are those of the Responses format with other names, so what they mean is said there. What is different:
+Items and events are those of the Responses format with other names, so what they mean is said
+there. What is different:
 
-* The session is set up once, for all responses (`session.update`, and `session.updated` with all that holds).
-* The client sends pieces of sound. The server finds out where speech ends and begins a response by itself, or a
-  `response.create` asks for one. A response that speech interrupts ends as `cancelled`.
+* The session is set up once, for all responses (`session.update`, and `session.updated` with all
+  that holds).
+* The client sends pieces of sound. The server finds out where speech ends and begins a response by
+  itself, or a `response.create` asks for one. A response that speech interrupts ends as
+  `cancelled`.
 * An `error` does not end anything: a whole response may follow it.
 
-The names of the beta of 2024 (`response.audio.delta`) are read, too. Must not know: other wire formats, but for the
-Responses format.
+The names of the beta of 2024 (`response.audio.delta`) are read, too. Must not know: other wire
+formats, but for the Responses format.
 """
 
 from __future__ import annotations
 
 import re
 
-from recorder.wire.dialects.dialect import Dialect, LiveSession, ResponseFields, WebSocketFormat, noise_fields, paths
+from recorder.wire.dialects.dialect import (
+    Dialect,
+    LiveSession,
+    ResponseFields,
+    WebSocketFormat,
+    noise_fields,
+    paths,
+)
 from recorder.wire.dialects.openai import error_body
 from recorder.wire.dialects.openai_realtime.conversation import (
     HEARD,
@@ -55,7 +66,9 @@ DIALECT = Dialect(
         usage=("response.usage", "usage"),
         noise=(
             *noise_fields("id | event_id previous_item_id | made anew for each message and item"),
-            *noise_fields("id | response.conversation_id session.id | made anew for each connection"),
+            *noise_fields(
+                "id | response.conversation_id session.id | made anew for each connection"
+            ),
             *noise_fields("time | session.expires_at | when a session ends"),
             *RESPONSES.fields.noise,
         ),

@@ -1,7 +1,8 @@
-"""The request of a turn of a Realtime session, put together from messages, in the form of a request for a response.
+"""The request of a turn of a Realtime session, put together from messages, in the form of a request
+for a response.
 
-What was set up holds for all turns; the items are those since the turn before. Of the client's speech there is the
-sound by size, digest and duration, and what the server has written down of it.
+What was set up holds for all turns; the items are those since the turn before. Of the client's
+speech there is the sound by size, digest and duration, and what the server has written down of it.
 """
 
 from __future__ import annotations
@@ -12,7 +13,16 @@ from typing import Any
 import msgspec
 
 from recorder.wire.dialects.conversation import Message, Part
-from recorder.wire.dialects.json_values import Object, as_json, names, object_, objects, request_object, text, whole
+from recorder.wire.dialects.json_values import (
+    Object,
+    as_json,
+    names,
+    object_,
+    objects,
+    request_object,
+    text,
+    whole,
+)
 from recorder.wire.dialects.media import Sound, decoded_size
 from recorder.wire.dialects.openai_responses.conversation import ResponsesConversation
 
@@ -21,20 +31,29 @@ SETUP = names("session.created session.updated session.update")
 OPENING = names(f"{APPEND} input_audio_buffer.commit conversation.item.create response.create")
 
 _HEARD = "conversation.item.input_audio_transcription"
-_COMMITTED, _TRANSCRIBED, _HALF_TRANSCRIBED = "input_audio_buffer.committed", f"{_HEARD}.completed", f"{_HEARD}.delta"
+_COMMITTED, _TRANSCRIBED, _HALF_TRANSCRIBED = (
+    "input_audio_buffer.committed",
+    f"{_HEARD}.completed",
+    f"{_HEARD}.delta",
+)
 _BEGUN = "response.created"
 HEARD = frozenset({_COMMITTED, _TRANSCRIBED, _HALF_TRANSCRIBED, _BEGUN})
 
-REQUEST_LIMIT = 16 * 2**20  # bytes of the messages of one request, without their sound: as of any request's body
+# bytes of the messages of one request, without their sound: as of any request's body
+REQUEST_LIMIT = 16 * 2**20
 
 _BETA_FORMATS = {"pcm16": "audio/pcm", "g711_ulaw": "audio/pcmu", "g711_alaw": "audio/pcma"}
 
 
 def format_of(session: Object, direction: str) -> str:
-    """Return the format of the sound of a direction, `input` or `output`, that a session or a response has."""
+    """Return the format of the sound of a direction, `input` or `output`, that a session or a
+    response has.
+    """
     stated = object_(session, "audio", direction, "format")
     rate = whole(stated, "rate")
-    name = text(stated, "type") or _BETA_FORMATS.get(text(session, f"{direction}_audio_format") or "", "audio/pcm")
+    name = text(stated, "type") or _BETA_FORMATS.get(
+        text(session, f"{direction}_audio_format") or "", "audio/pcm"
+    )
     return f"{name};rate={rate}" if rate is not None else name
 
 
@@ -75,7 +94,11 @@ class TurnRequest:
             self._items.append(self._item(object_(message, "item")))
         elif type == "response.create":
             asked = object_(message, "response")
-            self._settings |= {name: value for name, value in asked.items() if name not in ("input", "conversation")}
+            self._settings |= {
+                name: value
+                for name, value in asked.items()
+                if name not in ("input", "conversation")
+            }
             self._items += [self._item(item) for item in objects(asked, "input")]
         elif type == "input_audio_buffer.clear" and self._speech is not None:
             self._items.remove(self._speech)
@@ -137,7 +160,9 @@ class TurnRequest:
 
     def _told(self, item: Object) -> Object:
         parts = [
-            {**part, "audio": part["audio"].told()} if isinstance(part.get("audio"), Sound) else part
+            {**part, "audio": part["audio"].told()}
+            if isinstance(part.get("audio"), Sound)
+            else part
             for part in objects(item, "content")
         ]
         return {**item, "content": parts} if parts else item
@@ -159,7 +184,9 @@ def _with_transcript(item: Object, transcripts: Mapping[str, str]) -> Object:
 class RealtimeConversation(ResponsesConversation):
     """A request as `TurnRequest` puts it together."""
 
-    not_of_answer = ResponsesConversation.not_of_answer | names("id object expires_at client_secret tracing include")
+    not_of_answer = ResponsesConversation.not_of_answer | names(
+        "id object expires_at client_secret tracing include"
+    )
 
     def read_messages(self) -> Iterator[Message]:
         for message in super().read_messages():
@@ -169,4 +196,6 @@ class RealtimeConversation(ResponsesConversation):
 def _spoken(part: Part) -> Part:
     """Return a part of speech that was written down as the text that it is."""
     transcript = text(part.given, "transcript")
-    return part if transcript is None else msgspec.structs.replace(part, kind="text", text=transcript)
+    return (
+        part if transcript is None else msgspec.structs.replace(part, kind="text", text=transcript)
+    )

@@ -1,7 +1,8 @@
 """The events of Realtime → facts: those of the Responses format under other names, and sound.
 
-A sound is an item of its own beside the message whose transcript is its text: only the log has its bytes. What the
-server hears, and what is cut off because the user speaks, are steps with their times (`phases`).
+A sound is an item of its own beside the message whose transcript is its text: only the log has its
+bytes. What the server hears, and what is cut off because the user speaks, are steps with their
+times (`phases`).
 """
 
 from __future__ import annotations
@@ -25,7 +26,16 @@ from recorder.model.facts import (
     UsageReported,
 )
 from recorder.wire.dialects.decoder import Content, Facts, FastPath, failed
-from recorder.wire.dialects.json_values import Object, as_json, names, object_, objects, places, request_object, text
+from recorder.wire.dialects.json_values import (
+    Object,
+    as_json,
+    names,
+    object_,
+    objects,
+    places,
+    request_object,
+    text,
+)
 from recorder.wire.dialects.json_values import whole as number
 from recorder.wire.dialects.keys import ERROR
 from recorder.wire.dialects.media import Sound
@@ -64,7 +74,8 @@ _SILENT = names("""
     conversation.item.added conversation.item.created conversation.item.done conversation.item.retrieved
     conversation.item.input_audio_transcription.delta conversation.item.input_audio_transcription.segment
     """)
-"""What repeats items that the request or the response has, or is of the request (`.conversation`)."""
+"""What repeats items that the request or the response has, or is of the request (`.conversation`).
+"""
 _TRANSCRIBED = "conversation.item.input_audio_transcription.completed"
 _NO_TRANSCRIPT = "conversation.item.input_audio_transcription.failed"
 
@@ -124,7 +135,12 @@ output_audio_tokens output_token_details.audio_tokens
             return self.transcribed(object_(payload, "usage"))
         if type in (ERROR, _NO_TRANSCRIPT):
             error = msgspec.structs.replace(failed(payload), ends=False)
-            return (ToolProgress(ERROR, error.code or error.type or ERROR, as_json({"message": error.message})), error)
+            return (
+                ToolProgress(
+                    ERROR, error.code or error.type or ERROR, as_json({"message": error.message})
+                ),
+                error,
+            )
         response = object_(payload, "response")
         if response:
             self._format = format_of(response, "output") if "audio" in response else self._format
@@ -139,11 +155,15 @@ output_audio_tokens output_token_details.audio_tokens
         counts = Usage(**counts_at(usage, self.counts))
         if counts.input_tokens is not None:
             audio_tokens = token_count(usage, "input_token_details", "audio_tokens")
-            self._transcriptions.append(Iteration("transcription", None, counts, input_audio_tokens=audio_tokens))
+            self._transcriptions.append(
+                Iteration("transcription", None, counts, input_audio_tokens=audio_tokens)
+            )
         return ()
 
     def request(self, data: bytes) -> Facts:
-        """Report the transcriptions beside the response: what was set up names their model, and is told at the end."""
+        """Report the transcriptions beside the response: what was set up names their model, and is
+        told at the end.
+        """
         if not self._transcriptions:
             return ()
         model = _transcription_model(request_object(data)) or "unknown"
@@ -161,7 +181,11 @@ output_audio_tokens output_token_details.audio_tokens
         if data is None:
             return (MalformedPayload("a piece of sound without its delta"),)
         place, index = self._place(event), number(event, "output_index")
-        begun = [] if place in self._sounds else [ItemStarted(place, index, ItemState("other", "audio"))]
+        begun = (
+            []
+            if place in self._sounds
+            else [ItemStarted(place, index, ItemState("other", "audio"))]
+        )
         _, sound = self._sounds.setdefault(place, (index, Sound(self._format)))
         sound.add(data)
         return begun
@@ -171,7 +195,9 @@ output_audio_tokens output_token_details.audio_tokens
         if place not in self._sounds:
             return []
         index, sound = self._sounds.pop(place)
-        return [ItemFinished(place, index, ItemState("other", "audio", output=as_json(sound.told())))]
+        return [
+            ItemFinished(place, index, ItemState("other", "audio", output=as_json(sound.told())))
+        ]
 
     def _silences(self) -> list[Fact]:
         facts: list[Fact] = []
@@ -181,7 +207,10 @@ output_audio_tokens output_token_details.audio_tokens
 
 
 class BetweenTurns(OtherDecoder):
-    """Reads what stays with the connection. A transcription may come when its turn has ended: its tokens count here."""
+    """Reads what stays with the connection.
+
+    A transcription may come when its turn has ended: its tokens count here.
+    """
 
     def __init__(self) -> None:
         self._turn = RealtimeDecoder()
@@ -194,7 +223,11 @@ class BetweenTurns(OtherDecoder):
             return super().payload(type, payload)
         self._turn.transcribed(object_(payload, "usage"))
         reported = self._turn.request(as_json(self._session).encode())
-        return (ResponseStarted(None, _transcription_model(self._session)), *reported) if reported else ()
+        return (
+            (ResponseStarted(None, _transcription_model(self._session)), *reported)
+            if reported
+            else ()
+        )
 
 
 def _transcription_model(session: Object) -> str | None:
@@ -212,7 +245,9 @@ def _step(type: str, event: Object) -> ToolProgress:
 
 
 def _as_of_responses(event: Any) -> Any:
-    """Return an event as the Responses format has it: a transcript is a text, and the end says why it came."""
+    """Return an event as the Responses format has it: a transcript is a text, and the end says why
+    it came.
+    """
     if not isinstance(event, dict):
         return event
     made = dict(event)
@@ -225,8 +260,15 @@ def _as_of_responses(event: Any) -> Any:
     response = event.get("response")
     if isinstance(response, dict):
         details = object_(response, "status_details")
-        ended = {"incomplete_details": {"reason": details.get("reason")}, "error": details.get("error")}
-        made["response"] = {**response, **ended, "output": [_item(item) for item in objects(response, "output")]}
+        ended = {
+            "incomplete_details": {"reason": details.get("reason")},
+            "error": details.get("error"),
+        }
+        made["response"] = {
+            **response,
+            **ended,
+            "output": [_item(item) for item in objects(response, "output")],
+        }
     return made
 
 

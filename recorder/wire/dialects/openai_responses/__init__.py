@@ -1,8 +1,10 @@
-"""OpenAI Responses: `event: <type>`, one line of JSON, gapless sequence numbers; gateways send it less tidily.
+"""OpenAI Responses: `event: <type>`, one line of JSON, gapless sequence numbers; gateways send it
+less tidily.
 
 Must not know: other wire formats.
 
-The live API nests its errors (`{"type": "error", "error": {…}}`), and sends `response.failed` after them.
+The live API nests its errors (`{"type": "error", "error": {…}}`), and sends `response.failed` after
+them.
 """
 
 from __future__ import annotations
@@ -26,7 +28,11 @@ from recorder.wire.dialects.dialect import (
 from recorder.wire.dialects.json_values import UNUSUAL, Object
 from recorder.wire.dialects.keys import ERROR, KeyExtractor, Named, Payload, Text, Whole
 from recorder.wire.dialects.openai import CACHE, ERROR_STATUSES, MARKS, SUSPECTS, error_body
-from recorder.wire.dialects.openai_responses.conversation import CONTINUATION, OF_THE_RESPONSE, ResponsesConversation
+from recorder.wire.dialects.openai_responses.conversation import (
+    CONTINUATION,
+    OF_THE_RESPONSE,
+    ResponsesConversation,
+)
 from recorder.wire.dialects.openai_responses.decoder import ResponsesDecoder
 from recorder.wire.dialects.prompt import PromptFormat, PromptPart
 from recorder.wire.dialects.sdks import OPENAI, Sdk
@@ -53,10 +59,18 @@ def _name(event: _ResponsesEvent) -> Named:
 
 
 def error_events(status: int, message: str, number: int) -> list[dict[str, Any]]:
-    """Return an error as the live API says it in a stream: the event of it, and the failed response."""
+    """Return an error as the live API says it in a stream: the event of it, and the failed
+    response.
+    """
     error = error_body(status, message, None)["error"]
     stated = {"code": error["code"] or "invalid_prompt", "message": message}
-    response = {"id": "resp_error", "object": "response", "status": "failed", "error": stated, "output": []}
+    response = {
+        "id": "resp_error",
+        "object": "response",
+        "status": "failed",
+        "error": stated,
+        "output": [],
+    }
     return [
         {"type": ERROR, "error": error, "sequence_number": number},
         {"type": "response.failed", "response": response, "sequence_number": number + 1},
@@ -79,7 +93,10 @@ _ids_of = msgspec.json.Decoder(_MessageIds).decode
 
 
 def message_ids(payload: bytes) -> MessageIds:
-    """Return the ids of a WebSocket message. One with an id that is none, or that is not JSON, has none."""
+    """Return the ids of a WebSocket message.
+
+    One with an id that is none, or that is not JSON, has none.
+    """
     try:
         found = _ids_of(payload)
     except UNUSUAL:
@@ -104,7 +121,14 @@ _ITEMS = ("item.", "output.*.", "response.output.*.")
 
 DIALECT = Dialect(
     name="openai-responses",
-    sdks=(Sdk(OPENAI, re.compile(r"(?P<base>.*)/responses"), ("responses.create",) * 2, ("model", "input")),),
+    sdks=(
+        Sdk(
+            OPENAI,
+            re.compile(r"(?P<base>.*)/responses"),
+            ("responses.create",) * 2,
+            ("model", "input"),
+        ),
+    ),
     routes=re.compile(r"^\S+ /(?:.*/)?responses(?:/|$)"),
     keys=KeyExtractor(_ResponsesEvent, _name),
     decoder=ResponsesDecoder,
@@ -121,7 +145,8 @@ DIALECT = Dialect(
     error_statuses=ERROR_STATUSES,
     conversation=ResponsesConversation,
     continuation=CONTINUATION,
-    # Source: OpenAI's guide "Prompt caching" of September 2026, "Which settings affect the cached prefix?".
+    # Source: OpenAI's guide "Prompt caching" of September 2026, "Which settings affect the cached
+    # prefix?".
     prompt=PromptFormat(
         generates=re.compile(r"/responses/?$"),
         parts=(
@@ -130,11 +155,20 @@ DIALECT = Dialect(
             PromptPart("prompt"),
             PromptPart("instructions"),
             PromptPart(
-                "input", "conversation", text_as=(b'[{"role":"user","content":', b"}]"), ignored=OF_THE_RESPONSE
+                "input",
+                "conversation",
+                text_as=(b'[{"role":"user","content":', b"}]"),
+                ignored=OF_THE_RESPONSE,
             ),
         ),
         marks=MARKS,
-        suspects=(*SUSPECTS, "reasoning.effort", "reasoning.summary", "text.verbosity", "truncation"),
+        suspects=(
+            *SUSPECTS,
+            "reasoning.effort",
+            "reasoning.summary",
+            "text.verbosity",
+            "truncation",
+        ),
         retention="prompt_cache_retention",
     ),
     cache=CACHE,
@@ -167,9 +201,15 @@ padding | obfuscation | hides from a listener how long a delta is
             item=_ITEMS,
             response=_RESPONSES,
         ),
-        ciphertexts={"encrypted_content": "only the provider can read it, and it never comes out twice the same"},
+        ciphertexts={
+            "encrypted_content": "only the provider can read it, and it never comes out twice the same"
+        },
     ),
-    request_noise=(RequestNoise("references", "responses-call", "input.*.call_id", "joins a call and its result"),),
+    request_noise=(
+        RequestNoise(
+            "references", "responses-call", "input.*.call_id", "joins a call and its result"
+        ),
+    ),
     places=RequestPlaces(
         credentials=(
             "tools.*.authorization",  # of an MCP server or a connector
@@ -186,6 +226,8 @@ padding | obfuscation | hides from a listener how long a delta is
     speaks=speaks,
     is_event=is_event,
     target=lambda is_document, payloads: "/v1/responses",
-    websocket=WebSocketFormat("response.create", "response.steer", frozenset({"response.created"}), message_ids),
+    websocket=WebSocketFormat(
+        "response.create", "response.steer", frozenset({"response.created"}), message_ids
+    ),
     has_event_lines=True,
 )

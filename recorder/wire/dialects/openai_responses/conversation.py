@@ -1,12 +1,14 @@
-"""The requests of the Responses format: their input is a text, or a list of items that repeats the turns before.
+"""The requests of the Responses format: their input is a text, or a list of items that repeats the
+turns before.
 
-Those that continue a response or a conversation have only their new items.
-`previous_response_id` stands for the input of that response and its output items, in this order. `conversation` stands
-for all that was added to it; a response adds its input and its output when it completes. What else a request has counts
-for that request alone: OpenAI documents so of `instructions`, and tools and parameters are named by every request.
+Those that continue a response or a conversation have only their new items. `previous_response_id`
+stands for the input of that response and its output items, in this order. `conversation` stands for
+all that was added to it; a response adds its input and its output when it completes. What else a
+request has counts for that request alone: OpenAI documents so of `instructions`, and tools and
+parameters are named by every request.
 
-Sources: the API reference of `POST /responses` (`previous_response_id`, `conversation`, `instructions`), and recorded
-WebSocket connections of Codex CLI 0.169.
+Sources: the API reference of `POST /responses` (`previous_response_id`, `conversation`,
+`instructions`), and recorded WebSocket connections of Codex CLI 0.169.
 """
 
 from __future__ import annotations
@@ -19,7 +21,16 @@ from typing import Any
 import msgspec
 
 from recorder.model.facts import Links, RequestFacts, RequestParameters, ToolResult
-from recorder.wire.dialects.conversation import Conversation, Message, Part, Tool, image_part, kinds, role_of, text_part
+from recorder.wire.dialects.conversation import (
+    Conversation,
+    Message,
+    Part,
+    Tool,
+    image_part,
+    kinds,
+    role_of,
+    text_part,
+)
 from recorder.wire.dialects.dialect import Continuation
 from recorder.wire.dialects.json_values import (
     Object,
@@ -36,8 +47,12 @@ from recorder.wire.dialects.json_values import (
 from recorder.wire.dialects.openai import MARKS, NOT_OF_ANSWER, ROLES, settings, tool_of
 from recorder.wire.dialects.openai_responses.items import ITEM_TYPES, tool_result
 
-_TASK = re.compile(r"Message Type: NEW_TASK\n(?:(?P<name>Task name: [^\n]*)\n)?(?:[^\n]*\n){0,4}?Payload:\n?")
-"""How an agent's message to one that it has started begins, in an item of Codex. Its task follows, mostly encrypted."""
+_TASK = re.compile(
+    r"Message Type: NEW_TASK\n(?:(?P<name>Task name: [^\n]*)\n)?(?:[^\n]*\n){0,4}?Payload:\n?"
+)
+"""How an agent's message to one that it has started begins, in an item of Codex. Its task follows,
+mostly encrypted.
+"""
 
 
 _PARTS = kinds("""
@@ -64,7 +79,9 @@ class ResponsesConversation(Conversation):
 
     marks = MARKS
     not_of_answer = NOT_OF_ANSWER | names("model instructions tools type event_id stream_id")
-    """The last three are members of `response.create`, as a request is called on a WebSocket connection."""
+    """The last three are members of `response.create`, as a request is called on a WebSocket
+    connection.
+    """
 
     @cached_property
     def links(self) -> Links:
@@ -92,8 +109,12 @@ class ResponsesConversation(Conversation):
         )
 
     def is_users(self, message: Message) -> bool:
-        """Return whether an item is a message of a person, or the task of a sub-agent, which is its first one."""
-        return message.role == "user" or any(part.kind == "task" and part.text is not None for part in message.parts)
+        """Return whether an item is a message of a person, or the task of a sub-agent, which is its
+        first one.
+        """
+        return message.role == "user" or any(
+            part.kind == "task" and part.text is not None for part in message.parts
+        )
 
     def read_messages(self) -> Iterator[Message]:
         for item in objects(own_items(self.request)):
@@ -177,7 +198,9 @@ def _part(given: Object) -> Part:
 
 
 def _task(item: Object) -> str | None:
-    """Return the task in an agent's message, if it is one; its name where only the provider can read it."""
+    """Return the task in an agent's message, if it is one; its name where only the provider can
+    read it.
+    """
     parts = objects(item, "content")
     texts = list(filter(None, (text(part, "text") for part in parts)))
     if not any(map(_TASK.match, texts)):
@@ -192,7 +215,10 @@ def _task(item: Object) -> str | None:
 
 
 def _thought(item: Object) -> str:
-    """Return the reasoning that a client sends back: its summary, and its text. Encrypted reasoning has neither."""
+    """Return the reasoning that a client sends back: its summary, and its text.
+
+    Encrypted reasoning has neither.
+    """
     parts = [*objects(item, "summary"), *objects(item, "content")]
     return "\n\n".join(filter(None, (text(part, "text") for part in parts)))
 
@@ -209,7 +235,10 @@ _TEXTS = frozenset({"input_text", "output_text", "text"})
 
 
 def links(request: Object) -> Links:
-    """Return the ids by which a request continues something. The API refuses a request with both."""
+    """Return the ids by which a request continues something.
+
+    The API refuses a request with both.
+    """
     conversation = request.get("conversation")
     id = conversation if isinstance(conversation, str) else member(conversation, "id")
     return Links(text(request, "previous_response_id") or None, text(id) or None)
@@ -222,7 +251,8 @@ def own_items(request: Object) -> Sequence[Any]:
 
 
 def output_items(payloads: Iterable[bytes]) -> Sequence[Any]:
-    """Return the finished output items of a response: as its last event states them, else each as it was finished.
+    """Return the finished output items of a response: as its last event states them, else each as
+    it was finished.
 
     Some servers leave the items out of the last event.
     """
@@ -241,7 +271,8 @@ def output_items(payloads: Iterable[bytes]) -> Sequence[Any]:
 
 
 def compared(item: Any) -> Any:
-    """Return an item without what clients leave out when they send it back, or write in another way.
+    """Return an item without what clients leave out when they send it back, or write in another
+    way.
 
     Reasoning is left out: few clients send it back, and only the provider can read it.
     """
@@ -250,7 +281,11 @@ def compared(item: Any) -> Any:
     type = item.get("type") or "message"
     if type == "reasoning":
         return None
-    kept = {name: each for name, each in item.items() if each is not None and name not in OF_THE_RESPONSE}
+    kept = {
+        name: each
+        for name, each in item.items()
+        if each is not None and name not in OF_THE_RESPONSE
+    }
     if type != "message":
         return kept
     content = item.get("content")
@@ -259,7 +294,10 @@ def compared(item: Any) -> Any:
 
 
 def _compared_part(part: Any) -> Any:
-    """Return a part of a message. The text of one has another type in the input than in the output."""
+    """Return a part of a message.
+
+    The text of one has another type in the input than in the output.
+    """
     fields = object_(part)
     return {"type": "text", "text": fields.get("text")} if text(fields, "type") in _TEXTS else part
 

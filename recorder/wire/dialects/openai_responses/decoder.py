@@ -1,7 +1,9 @@
-"""The events of the Responses format → facts. The content of the 31 types of items is defined in `.items`.
+"""The events of the Responses format → facts. The content of the 31 types of items is defined in
+`.items`.
 
-An item is known by its `output_index`: ids rotate (GitHub Copilot), and some events have none. Where there is no index
-it is known by its id, and where there is neither it is the one that is open.
+An item is known by its `output_index`: ids rotate (GitHub Copilot), and some events have none.
+Where there is no index it is known by its id, and where there is neither it is the one that is
+open.
 """
 
 from __future__ import annotations
@@ -23,7 +25,15 @@ from recorder.model.facts import (
     Usage,
     UsageReported,
 )
-from recorder.wire.dialects.decoder import DOCUMENT, Content, Facts, FastPath, JsonDecoder, failed, unknown
+from recorder.wire.dialects.decoder import (
+    DOCUMENT,
+    Content,
+    Facts,
+    FastPath,
+    JsonDecoder,
+    failed,
+    unknown,
+)
 from recorder.wire.dialects.json_values import Object, as_json, object_, objects, places, text
 from recorder.wire.dialects.json_values import whole as number
 from recorder.wire.dialects.keys import ERROR
@@ -76,7 +86,9 @@ _STEPS: Mapping[str, str] = {
 _SILENT = {"keepalive", *_types(_STEPS)}
 
 _TEXTUAL = {"message", "reasoning", "function_call", "custom_tool_call"}
-"""Items of which each text is content. The others have settings of the provider's tools among their members."""
+"""Items of which each text is content. The others have settings of the provider's tools among their
+members.
+"""
 
 _ENDED = {"completed", "incomplete", "failed", "cancelled"}
 _VERDICTS: Mapping[str, Literal["incomplete", "failed"]] = {
@@ -91,10 +103,11 @@ _OTHER_DOCUMENTS = {"list", "response.deleted", "response.input_tokens"}
 
 
 class Draft:
-    """The arguments of one call so far: JSON in the finished item, but streamed as a diff, or command after command.
+    """The arguments of one call so far: JSON in the finished item, but streamed as a diff, or
+    command after command.
 
-    The JSON is written as they come, so that what is half written and what the item states in the end are the same
-    text, the one the beginning of the other.
+    The JSON is written as they come, so that what is half written and what the item states in the
+    end are the same text, the one the beginning of the other.
     """
 
     def __init__(self, opening: str) -> None:
@@ -103,7 +116,10 @@ class Draft:
         self._part = 0
 
     def add(self, part: int, text: str) -> str:
-        """Add a delta of a part; returns the JSON that it adds. A new part is a new element of an array."""
+        """Add a delta of a part; returns the JSON that it adds.
+
+        A new part is a new element of an array.
+        """
         between = '","' if part > self._part else ""
         lead = between if self._pieces else self._opening
         self._part = max(part, self._part)
@@ -285,7 +301,9 @@ class ResponsesDecoder(JsonDecoder):
                 yield unknown(type)
 
     def _result(self, item: Object) -> Iterable[Fact]:
-        """Yield the result that an item gives back to a call, once: the end of the response repeats it."""
+        """Yield the result that an item gives back to a call, once: the end of the response repeats
+        it.
+        """
         result = tool_result(item)
         if result is not None and result not in self._returned:
             self._returned.add(result)
@@ -295,7 +313,11 @@ class ResponsesDecoder(JsonDecoder):
         of, _, phase = type.removeprefix("response.").rpartition(".")
         image = text(payload, "partial_image_b64")
         number = {"partial_image_index": payload.get("partial_image_index")}
-        return (ToolProgress(of, phase, None if image is None else as_json({**number, **digested(image)})),)
+        return (
+            ToolProgress(
+                of, phase, None if image is None else as_json({**number, **digested(image)})
+            ),
+        )
 
     def _on_draft(self, type: str, payload: Object) -> Facts:
         delta = text(payload, "delta")
@@ -305,7 +327,9 @@ class ResponsesDecoder(JsonDecoder):
         draft = self._drafts.get(key)
         if draft is None:
             return ()  # how it began was not seen; the item states it as a whole
-        return (TextAdded(key, "arguments", 0, draft.add(number(payload, "command_index") or 0, delta)),)
+        return (
+            TextAdded(key, "arguments", 0, draft.add(number(payload, "command_index") or 0, delta)),
+        )
 
 
 _EVENTS: Mapping[str, Callable[[ResponsesDecoder, str, Object], Facts]] = {

@@ -18,7 +18,9 @@ def stream(recorded: Sequence[Object], answer: EditedAnswer) -> list[Object]:
         raise LookupError("response.created")
     final = next((each for each in recorded if each.get("type") in _FINAL), opening[-1])
     events = [*opening, *_item_events(answer)]
-    events.append({"type": "response.completed", "response": document(object_(final.get("response")), answer)})
+    events.append(
+        {"type": "response.completed", "response": document(object_(final.get("response")), answer)}
+    )
     return [{**event, "sequence_number": number} for number, event in enumerate(events)]
 
 
@@ -26,7 +28,13 @@ def document(recorded: Object, answer: EditedAnswer) -> Object:
     """Return a response."""
     if recorded.get("object") != "response":
         raise LookupError("response")
-    made = {**recorded, "status": "completed", "error": None, "incomplete_details": None, "output": [_item(answer)]}
+    made = {
+        **recorded,
+        "status": "completed",
+        "error": None,
+        "incomplete_details": None,
+        "output": [_item(answer)],
+    }
     return {**made, "output_text": answer.text} if "output_text" in recorded else made
 
 
@@ -48,7 +56,8 @@ def _item_events(answer: EditedAnswer) -> list[Object]:
 def _text_events(answer: EditedAnswer, id: str) -> list[Object]:
     place = {"item_id": id, "output_index": 0, "content_index": 0}
     deltas = [
-        {"type": "response.output_text.delta", **place, "delta": delta, "logprobs": []} for delta in answer.deltas
+        {"type": "response.output_text.delta", **place, "delta": delta, "logprobs": []}
+        for delta in answer.deltas
     ]
     return [
         {"type": "response.content_part.added", **place, "part": _part("")},
@@ -60,8 +69,16 @@ def _text_events(answer: EditedAnswer, id: str) -> list[Object]:
 
 def _call_events(answer: EditedAnswer, call: EditedCall, id: str) -> list[Object]:
     place = {"item_id": id, "output_index": 0}
-    deltas = [{"type": "response.function_call_arguments.delta", **place, "delta": delta} for delta in answer.deltas]
-    ending = {"type": "response.function_call_arguments.done", **place, "arguments": call.json, "name": call.name}
+    deltas = [
+        {"type": "response.function_call_arguments.delta", **place, "delta": delta}
+        for delta in answer.deltas
+    ]
+    ending = {
+        "type": "response.function_call_arguments.done",
+        **place,
+        "arguments": call.json,
+        "name": call.name,
+    }
     return [*deltas, ending]
 
 
@@ -70,7 +87,13 @@ def _item(answer: EditedAnswer) -> Object:
     if call is None:
         id = EditedCall("message", {"text": answer.text}).id("msg_")
         content = [_part(answer.text)]
-        return {"id": id, "type": "message", "status": "completed", "role": "assistant", "content": content}
+        return {
+            "id": id,
+            "type": "message",
+            "status": "completed",
+            "role": "assistant",
+            "content": content,
+        }
     named = {"call_id": call.id("call_"), "name": call.name, "arguments": call.json}
     return {"id": call.id("fc_"), "type": "function_call", "status": "completed", **named}
 

@@ -1,7 +1,8 @@
 """The output items of the Responses format, as they state themselves: one table of their types.
 
-What a tool of the provider is called with is not text in most of these items, but an object: `arguments` is then that
-object as JSON. The result of such a tool is in the item too, and becomes its `output`.
+What a tool of the provider is called with is not text in most of these items, but an object:
+`arguments` is then that object as JSON. The result of such a tool is in the item too, and becomes
+its `output`.
 """
 
 from __future__ import annotations
@@ -34,7 +35,9 @@ Texts = tuple[tuple[Field, int, str], ...]
 
 
 class _Type(msgspec.Struct, frozen=True):
-    """The meaning of a type of item: its kind, what it says, and what a tool is called, called with, and returns."""
+    """The meaning of a type of item: its kind, what it says, and what a tool is called, called
+    with, and returns.
+    """
 
     kind: ItemKind
     arguments: Callable[[Object], Any] = lambda item: None  # as text, or to be written as JSON
@@ -89,7 +92,9 @@ def stated(item: Object) -> ItemState:
 
 
 def begun(item: Object) -> ItemState:
-    """Return an item as it states itself at its beginning: its texts are mostly empty then, or not yet final."""
+    """Return an item as it states itself at its beginning: its texts are mostly empty then, or not
+    yet final.
+    """
     opening = stated(item)
     texts = tuple(text for text in opening.texts if text[2])
     return msgspec.structs.replace(opening, texts=texts, annotations=(), logprobs=None, output=None)
@@ -101,11 +106,17 @@ def type_of(item: Object) -> str:
 
 def strange_parts(item: Object) -> Iterable[str]:
     """Yield the unknown types of content parts: their texts are not among those of the item."""
-    return (text(part, "type") or "(no type)" for part in objects(item, "content") if part_text(part) is None)
+    return (
+        text(part, "type") or "(no type)"
+        for part in objects(item, "content")
+        if part_text(part) is None
+    )
 
 
 def written(response: Object) -> list[Object]:
-    """Return the items of a response; of one without any, items made of its `output_text` and `output_reasoning`."""
+    """Return the items of a response; of one without any, items made of its `output_text` and
+    `output_reasoning`.
+    """
     items = objects(response, "output")
     if items:
         return items
@@ -127,7 +138,9 @@ def part_text(part: Object) -> PartText | None:
 
 
 def patch(operation: Object, diff: str) -> str:
-    """Return the arguments of `apply_patch_call`: its operation, with the diff last, as it is streamed."""
+    """Return the arguments of `apply_patch_call`: its operation, with the diff last, as it is
+    streamed.
+    """
     return as_json({**without(operation, ("diff",)), "diff": diff})
 
 
@@ -164,11 +177,16 @@ def _content(item: Object) -> Texts:
 
 def _reasoning(item: Object) -> Texts:
     summary = (member(part, "text") for part in array(item, "summary"))
-    return (*(("summary", index, text(each) or "") for index, each in enumerate(summary)), *_content(item))
+    return (
+        *(("summary", index, text(each) or "") for index, each in enumerate(summary)),
+        *_content(item),
+    )
 
 
 def _called_with(item: Object, known: _Type) -> Texts:
-    """Return the arguments of a call: those that are usual for its type, else those that are its `arguments`."""
+    """Return the arguments of a call: those that are usual for its type, else those that are its
+    `arguments`.
+    """
     given = known.arguments(item)
     if given is None and known.kind == "tool_call":
         given = item.get("arguments")
@@ -191,7 +209,9 @@ def _operation(item: Object) -> Object | str | None:
 def _shell(item: Object) -> Object | None:
     """Return the action of a `shell_call`, with the commands first, as they are streamed."""
     action = object_(item, "action")
-    return {"commands": action.get("commands"), **without(action, ("commands",))} if action else None
+    return (
+        {"commands": action.get("commands"), **without(action, ("commands",))} if action else None
+    )
 
 
 def _computer(item: Object) -> str | None:
@@ -220,7 +240,9 @@ multi_agent_call_output,output,
 program_output,result,program
 tool_search_output,tools,tool_search
 """
-_RESULTS: Mapping[str, _Result] = {type: _Result(field, tool or None) for type, field, tool in csv.reader(rows(_TABLE))}
+_RESULTS: Mapping[str, _Result] = {
+    type: _Result(field, tool or None) for type, field, tool in csv.reader(rows(_TABLE))
+}
 """By the type of the item."""
 
 _TEXTS = frozenset({"input_text", "output_text", "text"})
@@ -275,7 +297,9 @@ def _outcomes(value: Any) -> list[bool]:
 
 
 def _result(*names: str) -> Callable[[Object], str | None]:
-    """Make a reader of an output, as text or JSON; an empty array is what an item has before its end."""
+    """Make a reader of an output, as text or JSON; an empty array is what an item has before its
+    end.
+    """
 
     def output(item: Object) -> str | None:
         value = member(item, *names)
@@ -290,19 +314,33 @@ def _image(item: Object) -> str | None:
 
 
 def _untyped_output(item: Object) -> str | None:
-    """Return all fields of an item of the kind `other`, except those that only the provider reads or that have a
-    column.
+    """Return all fields of an item of the kind `other`, except those that only the provider reads
+    or that have a column.
     """
     rest = without(item, _COLUMNS)
     return as_json(without_bytes(rest)) if rest else None
 
 
-_COLUMNS = ("id", "type", "status", "encrypted_content", "arguments", "name", "call_id", "role", "phase")
+_COLUMNS = (
+    "id",
+    "type",
+    "status",
+    "encrypted_content",
+    "arguments",
+    "name",
+    "call_id",
+    "role",
+    "phase",
+)
 
 
 def _given_back(field: str) -> _Type:
-    """Return the type of a result that is a separate item: it becomes a `ToolResult` and stays the item that it is."""
-    return _Type("other", output=lambda item: None if item.get(field) is None else output_of(item[field]))
+    """Return the type of a result that is a separate item: it becomes a `ToolResult` and stays the
+    item that it is.
+    """
+    return _Type(
+        "other", output=lambda item: None if item.get(field) is None else output_of(item[field])
+    )
 
 
 _STRANGE = _Type("other", output=_untyped_output)
@@ -317,20 +355,25 @@ ITEM_TYPES: Mapping[str, _Type] = {
     "program": _Type("tool_call", lambda item: item.get("code")),
     "code_interpreter_call": _Type("tool_call", lambda item: item.get("code"), _result("outputs")),
     "web_search_call": _Type(
-        "tool_call", lambda item: without(object_(item, "action"), ("sources",)) or None, _result("action", "sources")
+        "tool_call",
+        lambda item: without(object_(item, "action"), ("sources",)) or None,
+        _result("action", "sources"),
     ),
     "file_search_call": _Type("tool_call", _fields("queries"), _result("results")),
     "image_generation_call": _Type("tool_call", _fields("prompt", "revised_prompt"), _image),
     **dict.fromkeys(("function_call", "tool_search_call"), _Type("tool_call")),
     # These are xAI's: their arguments are a text.
     **dict.fromkeys(
-        ("x_search_call", "code_execution_call", "view_image_call", "view_x_video_call"), _Type("tool_call")
+        ("x_search_call", "code_execution_call", "view_image_call", "view_x_video_call"),
+        _Type("tool_call"),
     ),
     "local_shell_call": _Type("tool_call", lambda item: item.get("action")),
     "shell_call": _Type("tool_call", _shell),
     "apply_patch_call": _Type("tool_call", _operation),
     "computer_call": _Type("tool_call", _computer),
-    **dict.fromkeys(("compaction", "additional_tools", "mcp_list_tools", "mcp_approval_response"), _STRANGE),
+    **dict.fromkeys(
+        ("compaction", "additional_tools", "mcp_list_tools", "mcp_approval_response"), _STRANGE
+    ),
     "mcp_approval_request": _Type("other", lambda item: item.get("arguments"), _untyped_output),
     **{type: _given_back(result.field) for type, result in _RESULTS.items()},
 }

@@ -36,7 +36,15 @@ _PATH = "/v1/responses"
 _ID = re.compile(r"[\w-]{1,500}", re.ASCII)  # of a response: it becomes a part of a path
 _COMPLETED = "completed"
 _LEAVES_AFTER = 8  # events: after the opening ones, and the first of the answer
-_TOOLS = [{"type": "function", "name": TOOL, "description": TOOL_HELP, "parameters": WEATHER, "strict": True}]
+_TOOLS = [
+    {
+        "type": "function",
+        "name": TOOL,
+        "description": TOOL_HELP,
+        "parameters": WEATHER,
+        "strict": True,
+    }
+]
 _CALLED: Json = {"type": "function_call", "call_id": "call_1", "name": TOOL}
 _ANSWERED: list[Json] = [
     *user(WEATHER_QUESTION),
@@ -49,15 +57,21 @@ _FORMAT = {"type": "json_schema", "name": "city", "schema": CITY, "strict": True
 
 
 def _resume(progress: Progress) -> ProbeCall | None:
-    """Return the request for the rest of the response that was left; None if it has no id or no numbers.
+    """Return the request for the rest of the response that was left; None if it has no id or no
+    numbers.
 
-    More may have come than the client waited for: the rest is what follows the events that it waited for.
+    More may have come than the client waited for: the rest is what follows the events that it
+    waited for.
     """
     *blocks, _ = progress.received.replace(b"\r\n", b"\n").split(b"\n\n")  # the last is not whole
     documents = [decoded_or_none(parse(block + b"\n\n").data or b"null") for block in blocks]
     payloads = objects(documents)[:_LEAVES_AFTER]
-    ids = [each["response"].get("id") for each in payloads if isinstance(each.get("response"), dict)]
-    numbers = [each["sequence_number"] for each in payloads if isinstance(each.get("sequence_number"), int)]
+    ids = [
+        each["response"].get("id") for each in payloads if isinstance(each.get("response"), dict)
+    ]
+    numbers = [
+        each["sequence_number"] for each in payloads if isinstance(each.get("sequence_number"), int)
+    ]
     if not ids or not isinstance(ids[0], str) or not _ID.fullmatch(ids[0]) or not numbers:
         return None
     return ProbeCall("GET", f"{_PATH}/{ids[0]}?stream=true&starting_after={numbers[-1]}")
@@ -71,7 +85,10 @@ _FORM = ApiForm(
     results={"input": _ANSWERED},
     forces={"tool_choice": {"type": "function", "name": TOOL}},
     formats={"text": {"format": _FORMAT}},
-    titles={"reasoning": "Reasoning, with a summary", "forced-tool": "A call that `tool_choice` demands"},
+    titles={
+        "reasoning": "Reasoning, with a summary",
+        "forced-tool": "A call that `tool_choice` demands",
+    },
     document=checks.document(SHAPES, "response"),
     wrong_error=wrong_error,
     reasoning=(checks.reasons(is_shown=True),),
@@ -104,7 +121,11 @@ def _read(http: Any, answer: ProbeAnswer) -> SdkReading:
         response = last.response
     else:
         response = api.create(model="any", input=QUESTION)
-    calls = [(item.name, json_or_text(item.arguments)) for item in response.output if item.type == "function_call"]
+    calls = [
+        (item.name, json_or_text(item.arguments))
+        for item in response.output
+        if item.type == "function_call"
+    ]
     usage = response.usage
     return SdkReading(response.output_text, calls, (usage.input_tokens, usage.output_tokens))
 

@@ -1,4 +1,5 @@
-"""The texts of items in the Responses format: their deltas, their final values, and their attachments.
+"""The texts of items in the Responses format: their deltas, their final values, and their
+attachments.
 
 The deltas are most of every stream: each has a struct of just the fields it needs.
 """
@@ -23,7 +24,16 @@ from recorder.model.facts import (
 )
 from recorder.model.text import rows
 from recorder.wire.dialects.decoder import Facts, FastPath, unknown
-from recorder.wire.dialects.json_values import Object, array, as_json, names, object_, objects, text, whole
+from recorder.wire.dialects.json_values import (
+    Object,
+    array,
+    as_json,
+    names,
+    object_,
+    objects,
+    text,
+    whole,
+)
 from recorder.wire.dialects.keys import Whole
 from recorder.wire.dialects.openai_responses.items import part_text
 
@@ -53,13 +63,15 @@ response.mcp_call_arguments,arguments,,arguments
 response.code_interpreter_call_code,arguments,,code
 """
 _TEXTS: Mapping[str, _ItemText] = {
-    of: _ItemText(msgspec.convert(field, Field), part, whole) for of, field, part, whole in csv.reader(rows(_TABLE))
+    of: _ItemText(msgspec.convert(field, Field), part, whole)
+    for of, field, part, whole in csv.reader(rows(_TABLE))
 }
 """By what an event is of."""
 
 _ENDS = {f"{of}.done": text for of, text in _TEXTS.items()}
 _DELTAS = {f"{of}.delta": text for of, text in _TEXTS.items()}
-_DELTAS["response.audio.transcript.delta"] = _ItemText("text", _ONE_PART, "")  # its end says nothing new
+# its end says nothing new
+_DELTAS["response.audio.transcript.delta"] = _ItemText("text", _ONE_PART, "")
 
 
 ABOUT = names("""
@@ -71,7 +83,10 @@ ABOUT = names("""
 
 
 def _fast_path(field: Field, index: str) -> FastPath:
-    """Read the deltas of a text. One that has no index of its item, or log probabilities, is not read here."""
+    """Read the deltas of a text.
+
+    One that has no index of its item, or log probabilities, is not read here.
+    """
     nothing = Annotated[list[Any], msgspec.Meta(max_length=0)] | None
     shape = msgspec.defstruct(
         "Delta",
@@ -92,7 +107,9 @@ def _fast_path(field: Field, index: str) -> FastPath:
     return partial(map, msgspec.json.Decoder(shape).decode)
 
 
-FAST_PATHS: Mapping[str | None, FastPath] = {type: _fast_path(of.field, of.part) for type, of in _DELTAS.items()}
+FAST_PATHS: Mapping[str | None, FastPath] = {
+    type: _fast_path(of.field, of.part) for type, of in _DELTAS.items()
+}
 
 
 def _delta(type: str, item: ItemKey, payload: Object) -> Facts:
@@ -115,7 +132,10 @@ def _end(type: str, item: ItemKey, payload: Object) -> Facts:
 
 
 def _part_added(type: str, item: ItemKey, payload: Object) -> Facts:
-    """Begin a part, mostly empty. Deltas add to a text that it has already, as they do in openai-python."""
+    """Begin a part, mostly empty.
+
+    Deltas add to a text that it has already, as they do in openai-python.
+    """
     part = object_(payload, "part")
     found = part_text(part)
     if found is None:

@@ -1,9 +1,11 @@
-"""Claude Code's `stream-json`: a line of JSON for each message of a run, between it and the program that started it.
+"""Claude Code's `stream-json`: a line of JSON for each message of a run, between it and the program
+that started it.
 
-A `stream_event` has an event of Anthropic's within, and a row has its type; other rows have the type of the line and
-its subtype. Must not know: other wire formats, but for Anthropic Messages.
+A `stream_event` has an event of Anthropic's within, and a row has its type; other rows have the
+type of the line and its subtype. Must not know: other wire formats, but for Anthropic Messages.
 
-Written after the lines of Claude Code 2.1.332 and the types of its SDKs, which read them from a child.
+Written after the lines of Claude Code 2.1.332 and the types of its SDKs, which read them from a
+child.
 """
 
 from __future__ import annotations
@@ -54,7 +56,12 @@ class _Line(Payload):
 def _name(line: _Line) -> Named:
     event = line.event
     if event is not None and event.type is not None:
-        return event.type, None, event.content_block.id if event.content_block else None, event.index
+        return (
+            event.type,
+            None,
+            event.content_block.id if event.content_block else None,
+            event.index,
+        )
     about = line.request or line.response or _Asked(line.subtype)
     id = line.message.id if line.message else None
     type = f"{line.type}/{about.subtype}" if line.type and about.subtype else line.type
@@ -94,12 +101,19 @@ def _refusal(line: Object, why: str) -> Object | None:
     if line.get("type") != "user":
         return None
     counts = {"duration_ms": 0, "duration_api_ms": 0, "num_turns": 0}
-    ended = {"type": "result", "subtype": "error_during_execution", "is_error": True, "session_id": "", **counts}
+    ended = {
+        "type": "result",
+        "subtype": "error_during_execution",
+        "is_error": True,
+        "session_id": "",
+        **counts,
+    }
     return {**ended, "errors": [why]}
 
 
 def renumbering(recorded: bytes, asked: bytes) -> Callable[[bytes], bytes] | None:
-    """Return what gives a line of the program the ids of the line that is answered now; None if they are the same.
+    """Return what gives a line of the program the ids of the line that is answered now; None if
+    they are the same.
 
     They are random: where one of them is, it means nothing else.
     """
@@ -131,7 +145,8 @@ DIALECT = Dialect(
     needs_terminal=False,
     whole_reasons=frozenset({"end_turn", "stop_sequence"}),
     profiles=("stream-json",),
-    own_rules=frozenset({"ST002"}),  # a line that is not JSON is one of a log, unless it begins as an object
+    # a line that is not JSON is one of a log, unless it begins as an object
+    own_rules=frozenset({"ST002"}),
     renumbering=renumbering,
     program=ProgramLines(
         media_type="application/x-ndjson; format=stream-json",
@@ -166,9 +181,17 @@ made | messaging_socket_path output_file response.response.pid | of one run
         ),
     ),
     request_noise=(
-        RequestNoise("fields", "stream-json-request", "request_id", "made anew for each request", "type request"),
+        RequestNoise(
+            "fields",
+            "stream-json-request",
+            "request_id",
+            "made anew for each request",
+            "type request",
+        ),
         RequestNoise("fields", "stream-json-session", "session_id", "of one run", "type message"),
-        RequestNoise("fields", "stream-json-uuid", "uuid", "made anew for each message", "type message"),
+        RequestNoise(
+            "fields", "stream-json-uuid", "uuid", "made anew for each message", "type message"
+        ),
     ),
     places=RequestPlaces(of_model=("message", "event")),
     operation="invoke_agent",

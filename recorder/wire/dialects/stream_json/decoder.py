@@ -1,8 +1,10 @@
-"""The lines of a run of Claude Code → facts: what was said, thought and done, by it and by its sub-agents.
+"""The lines of a run of Claude Code → facts: what was said, thought and done, by it and by its
+sub-agents.
 
-Events of Anthropic's are decoded as those of a response, for each agent apart; a whole message that repeats streamed
-ones is skipped. Tokens and costs are those of the results, of which each has the sums since the conversation began,
-and since the last one the tokens of the messages: a run that is killed has no result.
+Events of Anthropic's are decoded as those of a response, for each agent apart; a whole message that
+repeats streamed ones is skipped. Tokens and costs are those of the results, of which each has the
+sums since the conversation began, and since the last one the tokens of the messages: a run that is
+killed has no result.
 """
 
 from __future__ import annotations
@@ -110,7 +112,8 @@ class StreamJsonDecoder(JsonDecoder):
         self._has_asked = False
         self._conversations = 0  # that were cleared
         self._spent: dict[str, Usage] = {}  # of each conversation
-        self._since = Usage()  # of messages since the last result, but for the last one of each agent
+        # of messages since the last result, but for the last one of each agent
+        self._since = Usage()
         self._searches: dict[str, int] = {}
         self._costs: dict[str, Decimal] = {}
 
@@ -120,8 +123,16 @@ class StreamJsonDecoder(JsonDecoder):
         if line.get("type") == "stream_event":
             return agent.contents(None, object_(line, "event"))
         is_message = line.get("type") in ("assistant", "user")
-        is_told = is_message and not agent.has_streamed(object_(line, "message")) and not line.get("isReplay")
-        return [("message.content", line["message"].get("content"))] if is_told and object_(line, "message") else ()
+        is_told = (
+            is_message
+            and not agent.has_streamed(object_(line, "message"))
+            and not line.get("isReplay")
+        )
+        return (
+            [("message.content", line["message"].get("content"))]
+            if is_told and object_(line, "message")
+            else ()
+        )
 
     def payload(self, type: str | None, payload: Any) -> Facts:
         return self._line(payload, "server")
@@ -165,9 +176,12 @@ class StreamJsonDecoder(JsonDecoder):
                 case ResponseFinished():
                     pass
                 case ErrorReported():
-                    yield msgspec.structs.replace(fact, ends=False)  # it is tried again, or the result says it
+                    # it is tried again, or the result says it
+                    yield msgspec.structs.replace(fact, ends=False)
                 case ItemStarted() | ItemFinished():
-                    yield msgspec.structs.replace(fact, stated=msgspec.structs.replace(fact.stated, thread_id=name))
+                    yield msgspec.structs.replace(
+                        fact, stated=msgspec.structs.replace(fact.stated, thread_id=name)
+                    )
                 case _:
                     yield fact
 
@@ -184,7 +198,11 @@ class StreamJsonDecoder(JsonDecoder):
             if item is not None:
                 facts += self._whole(msgspec.structs.replace(item, thread_id=name))
         usage = object_(message, "usage")
-        return [*facts, self._spend(agent, text(message, "id"), counts_of(usage), as_json(usage))] if usage else facts
+        return (
+            [*facts, self._spend(agent, text(message, "id"), counts_of(usage), as_json(usage))]
+            if usage
+            else facts
+        )
 
     def _whole(self, item: ItemState) -> list[Fact]:
         self._items += 1
@@ -195,7 +213,9 @@ class StreamJsonDecoder(JsonDecoder):
         content = object_(line, "message").get("content")
         if line.get("isReplay"):
             return ()
-        blocks = [{"type": "text", "text": content}] if isinstance(content, str) else objects(content)
+        blocks = (
+            [{"type": "text", "text": content}] if isinstance(content, str) else objects(content)
+        )
         results = [block for block in blocks if _is_result(block)]
         said = [block for block in blocks if not _is_result(block)]
         facts: list[Fact] = [result(block) for block in results]
@@ -229,7 +249,14 @@ class StreamJsonDecoder(JsonDecoder):
         subtype = text(request, "subtype") or ""
         given = as_json(without_bytes(without(request, ("subtype", "tool_use_id"))))
         name, call_id = word(request, "tool_name"), text(request, "tool_use_id")
-        stated = ItemState("other", subtype, item_id=id, name=name, call_id=call_id, texts=(("arguments", 0, given),))
+        stated = ItemState(
+            "other",
+            subtype,
+            item_id=id,
+            name=name,
+            call_id=call_id,
+            texts=(("arguments", 0, given),),
+        )
         return self._requests.ask(by, id, subtype, stated)
 
     def _on_response(self, line: Object, by: By) -> Facts:
@@ -240,7 +267,9 @@ class StreamJsonDecoder(JsonDecoder):
         failed = response.get("subtype") == "error"
         output = as_json(without_bytes(response.get("error" if failed else "response")))
         status = "failed" if failed else "completed"
-        ended = msgspec.structs.replace(request.stated, texts=(), output=output, failed=failed, status=status)
+        ended = msgspec.structs.replace(
+            request.stated, texts=(), output=output, failed=failed, status=status
+        )
         return (ItemFinished(request.key, None, ended),)
 
     # -- the run
@@ -257,7 +286,10 @@ class StreamJsonDecoder(JsonDecoder):
         return (_step(line),)
 
     def _on_result(self, line: Object, by: By) -> Facts:
-        """Decode the end of a turn. One that failed leaves the run as it is: the next one may do."""
+        """Decode the end of a turn.
+
+        One that failed leaves the run as it is: the next one may do.
+        """
         return *self._used(line), _ended(line)
 
     def _used(self, line: Object) -> Facts:
@@ -265,9 +297,13 @@ class StreamJsonDecoder(JsonDecoder):
         conversation = str(self._conversations)
         if models:
             self._spent[conversation] = summed(map(_of_model, models))
-            self._searches[conversation] = sum(token_count(each, "webSearchRequests") or 0 for each in models)
+            self._searches[conversation] = sum(
+                token_count(each, "webSearchRequests") or 0 for each in models
+            )
         elif object_(line, "usage"):
-            self._spent[_TURNS] = summed([self._spent.get(_TURNS, Usage()), counts_of(object_(line, "usage"))])
+            self._spent[_TURNS] = summed(
+                [self._spent.get(_TURNS, Usage()), counts_of(object_(line, "usage"))]
+            )
         amount = exact_amount(self._data, "total_cost_usd")
         if amount is not None:
             self._costs[conversation] = amount
@@ -278,7 +314,9 @@ class StreamJsonDecoder(JsonDecoder):
                 agent.spent = Usage()
         return (self._report(as_json(raw)),) if self._spent else ()
 
-    def _spend(self, agent: _AgentDecoder, message_id: str | None, spent: Usage, raw: str) -> UsageReported:
+    def _spend(
+        self, agent: _AgentDecoder, message_id: str | None, spent: Usage, raw: str
+    ) -> UsageReported:
         """Count a message once, by what it says last, until a result has the sums."""
         if message_id != agent.message_id:
             self._since = summed([self._since, agent.spent])
@@ -334,7 +372,9 @@ def _of_model(reported: Object) -> Usage:
     counts = Usage(**counts_at(reported, _COUNTS))
     inputs = (counts.input_tokens, counts.cache_read_input_tokens, counts.cache_write_input_tokens)
     gross = sum(filter(None, inputs))
-    return msgspec.structs.replace(counts, input_tokens=gross, total_tokens=gross + (counts.output_tokens or 0))
+    return msgspec.structs.replace(
+        counts, input_tokens=gross, total_tokens=gross + (counts.output_tokens or 0)
+    )
 
 
 def _ended(line: Object) -> ResponseFinished | ErrorReported:

@@ -1,7 +1,9 @@
-"""The UI message stream of Vercel's AI SDK: what an app sends to its screen, event by event, until `[DONE]`.
+"""The UI message stream of Vercel's AI SDK: what an app sends to its screen, event by event, until
+`[DONE]`.
 
-Its path is the app's own, often `/api/chat`: the body of the request says it, as `useChat` sends it, and else the first
-events. Written after `ai` 6.0, and compared with what it reads. Must not know: other wire formats.
+Its path is the app's own, often `/api/chat`: the body of the request says it, as `useChat` sends
+it, and else the first events. Written after `ai` 6.0, and compared with what it reads.
+Must not know: other wire formats.
 """
 
 from __future__ import annotations
@@ -10,7 +12,14 @@ import re
 from collections.abc import Sequence
 
 from recorder.model.events import Header
-from recorder.wire.dialects.dialect import Dialect, RequestNoise, RequestPlaces, ResponseFields, noise_fields, paths
+from recorder.wire.dialects.dialect import (
+    Dialect,
+    RequestNoise,
+    RequestPlaces,
+    ResponseFields,
+    noise_fields,
+    paths,
+)
 from recorder.wire.dialects.json_values import Object, names, request_object, text
 from recorder.wire.dialects.keys import KeyExtractor, Named, Payload, Text
 from recorder.wire.dialects.ui_messages.conversation import UiConversation
@@ -66,7 +75,13 @@ made | signature | signs a request for approval
     ),
     request_noise=(
         RequestNoise("fields", "ai-sdk-chat", "id", "of one run of an app", _BESIDE),
-        RequestNoise("fields", "ai-sdk-message", "messageId", "names the message that is asked for again", _BESIDE),
+        RequestNoise(
+            "fields",
+            "ai-sdk-message",
+            "messageId",
+            "names the message that is asked for again",
+            _BESIDE,
+        ),
         RequestNoise("references", "ui-message", "messages.*.id", "made anew for each message"),
         RequestNoise("references", "ui-part", "messages.*.parts.*.toolCallId", "names a call"),
     ),

@@ -1,6 +1,7 @@
 """The requests of `useChat`: all messages of the chat, each with the parts that its screen shows.
 
-A result stands in the part of its call, in the message of the assistant: here it is a message of its own.
+A result stands in the part of its call, in the message of the assistant: here it is a message of
+its own.
 """
 
 from __future__ import annotations
@@ -9,7 +10,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from recorder.model.facts import RequestParameters, ToolResult
-from recorder.wire.dialects.conversation import Conversation, Message, Part, Role, Tool, image_part, role_of, text_part
+from recorder.wire.dialects.conversation import (
+    Conversation,
+    Message,
+    Part,
+    Role,
+    Tool,
+    image_part,
+    role_of,
+    text_part,
+)
 from recorder.wire.dialects.json_values import Object, names, object_, objects, text, text_or_json
 
 _ROLES: Mapping[str, Role] = {"system": "system", "user": "user", "assistant": "assistant"}
@@ -27,7 +37,9 @@ class UiConversation(Conversation):
             parts = objects(given, "parts")
             role = given.get("role")
             said = [part for part in map(_part, parts) if part is not None]
-            yield Message(role_of(_ROLES, role), said, given.get("parts"), role, given.get("id"), given)
+            yield Message(
+                role_of(_ROLES, role), said, given.get("parts"), role, given.get("id"), given
+            )
             results = [_result(part) for part in parts if text(part, "state") in _ANSWERED]
             if results:
                 yield Message("tool", results)
@@ -61,7 +73,9 @@ def _part(given: Object) -> Part | None:
         is_image = (text(given, "mediaType") or "").startswith("image/")
         return image_part(given, given.get("url")) if is_image else Part("file", given)
     if type == "dynamic-tool" or type.startswith("tool-"):
-        return Part("call", given, None, given.get("toolCallId"), _name_of(given), given.get("input"))
+        return Part(
+            "call", given, None, given.get("toolCallId"), _name_of(given), given.get("input")
+        )
     return Part("unknown", given)
 
 

@@ -1,7 +1,8 @@
-"""The chunks of a UI message → facts, as `processUIMessageStream` of the AI SDK puts the message together.
+"""The chunks of a UI message → facts, as `processUIMessageStream` of the AI SDK puts the message
+together.
 
-A part of a text begins, grows and ends by its id, which the next step may use again. A call is known by its id until
-the stream ends: its result may come in a later step.
+A part of a text begins, grows and ends by its id, which the next step may use again. A call is
+known by its id until the stream ends: its result may come in a later step.
 """
 
 from __future__ import annotations
@@ -9,7 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal
 
-from recorder.model.facts import ErrorReported, Field, ItemState, ResponseFinished, ToolProgress, ToolResult
+from recorder.model.facts import (
+    ErrorReported,
+    Field,
+    ItemState,
+    ResponseFinished,
+    ToolProgress,
+    ToolResult,
+)
 from recorder.wire.dialects.decoder import Content, Facts, unknown
 from recorder.wire.dialects.json_values import (
     Object,
@@ -73,7 +81,11 @@ class UiMessageDecoder(ScreenDecoder):
         return self.begin(ItemState("tool_call", "tool", item_id=id, name=name, call_id=id))
 
     def _on_input_delta(self, type: str, event: Object) -> Facts:
-        return self.add(("tool_call", text(event, "toolCallId") or ""), "arguments", text(event, "inputTextDelta"))
+        return self.add(
+            ("tool_call", text(event, "toolCallId") or ""),
+            "arguments",
+            text(event, "inputTextDelta"),
+        )
 
     def _on_input(self, type: str, event: Object) -> Facts:
         """Decode a call that is whole: it need not have begun before."""
@@ -82,7 +94,13 @@ class UiMessageDecoder(ScreenDecoder):
         given = ("arguments", 0, text_or_json(without_bytes(event.get("input"))))
         is_failed = type == "tool-input-error"
         status = "failed" if is_failed else "completed"
-        ended = self.end(part, status=status, name=text(event, "toolName"), texts=(given,), failed=is_failed or None)
+        ended = self.end(
+            part,
+            status=status,
+            name=text(event, "toolName"),
+            texts=(given,),
+            failed=is_failed or None,
+        )
         return *begun, *ended, *(self._on_output(type, event) if is_failed else ())
 
     def _on_output(self, type: str, event: Object) -> Facts:
@@ -112,7 +130,10 @@ class UiMessageDecoder(ScreenDecoder):
         """Decode what an event says of the message: an app may put the tokens into its metadata."""
         metadata = object_(event, "messageMetadata")
         usage = object_(metadata, "usage") or object_(metadata, "totalUsage") or metadata
-        facts = [*self._begun(text(event, "messageId"), word(metadata, "model")), *reported(counted(usage), usage)]
+        facts = [
+            *self._begun(text(event, "messageId"), word(metadata, "model")),
+            *reported(counted(usage), usage),
+        ]
         if type == "finish":
             facts.append(ResponseFinished(text(event, "finishReason")))
         return facts

@@ -1,4 +1,6 @@
-"""`recorder export --to`, killed: nothing is lost, and only what was not answered for is sent twice."""
+"""`recorder export --to`, killed: nothing is lost, and only what was not answered for is sent
+twice.
+"""
 
 from __future__ import annotations
 
@@ -32,14 +34,24 @@ def receiver() -> Iterator[Receiver]:
 
 STEPS: list[tuple[str, Callable[[Callable[[], object]], list[Answer | Reset]], bool]] = [
     ("before the first request is taken", lambda kill: [Reset(before=kill)], False),
-    ("while it takes the second batch", lambda kill: [Answer(), Answer(), Reset(before=kill)], False),
+    (
+        "while it takes the second batch",
+        lambda kill: [Answer(), Answer(), Reset(before=kill)],
+        False,
+    ),
     ("between spans and metrics", lambda kill: [Answer(), Reset(before=kill)], False),
     ("between the answer and the commit", lambda kill: [Answer(before=kill)], True),
-    ("between the last answer and the commit", lambda kill: [*[Answer()] * 6, Answer(before=kill)], True),
+    (
+        "between the last answer and the commit",
+        lambda kill: [*[Answer()] * 6, Answer(before=kill)],
+        True,
+    ),
 ]
 
 
-@pytest.mark.parametrize(("step", "plan", "is_window"), STEPS, ids=[step.replace(" ", "_") for step, _, _ in STEPS])
+@pytest.mark.parametrize(
+    ("step", "plan", "is_window"), STEPS, ids=[step.replace(" ", "_") for step, _, _ in STEPS]
+)
 def test_a_kill_loses_nothing_and_sends_nothing_twice_but_what_was_not_answered(
     receiver: Receiver, tmp_path: Path, step: str, plan: Any, is_window: bool
 ) -> None:
@@ -71,4 +83,7 @@ def test_a_kill_loses_nothing_and_sends_nothing_twice_but_what_was_not_answered(
     twice = [id for id, count in receiver.span_ids.items() if count > 1]
     assert 0 < len(twice) <= BATCH
     for id in twice:
-        assert len({span.SerializeToString() for span in receiver.spans if span.span_id.hex() == id}) == 1
+        assert (
+            len({span.SerializeToString() for span in receiver.spans if span.span_id.hex() == id})
+            == 1
+        )

@@ -48,7 +48,9 @@ def rows(folder: Path) -> Mapping[str, list[tuple[Any, ...]]]:
     with tables(folder) as connection:
         for dataset in (*(view.name for view in VIEWS), "events"):
             columns = "* EXCLUDE hash" if dataset == "events" else "*"
-            found[dataset] = sorted(connection.execute(f"SELECT {columns} FROM {dataset}").fetchall(), key=repr)
+            found[dataset] = sorted(
+                connection.execute(f"SELECT {columns} FROM {dataset}").fetchall(), key=repr
+            )
     return found
 
 
@@ -65,12 +67,17 @@ def archived(
     put_prices(whole, "gpt-demo", input="1.25", output="10")
     assert export(whole, folder / "before", "--events").code == 0
     log, archive = divide(whole, folder, request.param)
-    parts = [read_manifest(folder / "before").exchanges().keys() & set(session_ids(each)) for each in (log, archive)]
+    parts = [
+        read_manifest(folder / "before").exchanges().keys() & set(session_ids(each))
+        for each in (log, archive)
+    ]
     assert all(parts)
     return Archived(whole, folder / "before", log, archive)
 
 
-def test_a_second_export_after_archiving_has_the_same_rows(archived: Archived, tmp_path: Path) -> None:
+def test_a_second_export_after_archiving_has_the_same_rows(
+    archived: Archived, tmp_path: Path
+) -> None:
     folder = Path(shutil.copytree(archived.before, tmp_path / "again"))
     assert export(archived.log, folder, "--events").code == 0
     before, after = read_manifest(archived.before), read_manifest(folder)
@@ -113,7 +120,9 @@ def test_a_session_that_is_in_both_is_exported_once(archived: Archived, tmp_path
 
 
 @in_a_lake
-def test_an_export_does_not_leave_out_an_archive_that_is_away(archived: Archived, tmp_path: Path) -> None:
+def test_an_export_does_not_leave_out_an_archive_that_is_away(
+    archived: Archived, tmp_path: Path
+) -> None:
     """It would take the days of the archive out of the export."""
     log = Path(shutil.copy(archived.log, tmp_path / "log.db"))
     archive_to(log, database_url(f"ducklake:sqlite:{tmp_path / 'nowhere.db'}"))

@@ -1,4 +1,6 @@
-"""`recorder export --format parquet`: the rows of each view, whole events, whole days, and nothing by halves."""
+"""`recorder export --format parquet`: the rows of each view, whole events, whole days, and nothing
+by halves.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +58,9 @@ def files(folder: Path) -> dict[str, str]:
 
 
 @pytest.fixture(scope="module")
-def log(shared_database: URL, demo_recording: Path, tmp_path_factory: pytest.TempPathFactory) -> URL:
+def log(
+    shared_database: URL, demo_recording: Path, tmp_path_factory: pytest.TempPathFactory
+) -> URL:
     return filled(shared_database, demo_recording, tmp_path_factory.mktemp("journal"))
 
 
@@ -96,7 +100,9 @@ def test_events_are_whole_although_their_rows_are_recipes(log: URL, exported: Pa
     expected = [event for _, events in asyncio.run(read(log)) for event in events]
     columns = ", ".join(Event.__struct_fields__)
     with tables(exported) as connection:
-        found = [Event(*row) for row in connection.execute(f"SELECT {columns} FROM events").fetchall()]
+        found = [
+            Event(*row) for row in connection.execute(f"SELECT {columns} FROM events").fetchall()
+        ]
         (kind,) = connection.execute("SELECT typeof(raw) FROM events LIMIT 1").fetchone() or ()
 
     def order(event: Event) -> tuple[Any, ...]:
@@ -109,7 +115,9 @@ def test_events_are_whole_although_their_rows_are_recipes(log: URL, exported: Pa
 
 def test_a_row_is_in_the_day_on_which_its_exchange_began(exported: Path) -> None:
     with tables(exported) as connection:
-        days = connection.execute("SELECT DISTINCT day, started_ns FROM exchange_summary").fetchall()
+        days = connection.execute(
+            "SELECT DISTINCT day, started_ns FROM exchange_summary"
+        ).fetchall()
         of_events = connection.execute(
             "SELECT count(*) FROM events JOIN exchange_summary AS x USING (session_id, exchange_id) WHERE events.day "
             "<> x.day"
@@ -124,10 +132,14 @@ def test_every_dataset_opens_in_other_programs(exported: Path) -> None:
     for view in VIEWS:
         frame = pandas.read_parquet(exported / view.name, dtype_backend="pyarrow")
         dataset = pyarrow.dataset.dataset(exported / view.name, partitioning="hive")
-        lazy = polars.scan_parquet(exported / view.name / "**/*.parquet", hive_partitioning=view.name not in SUMS)
+        lazy = polars.scan_parquet(
+            exported / view.name / "**/*.parquet", hive_partitioning=view.name not in SUMS
+        )
         assert len(frame) == dataset.count_rows() == len(lazy.collect())
         assert set(view.columns) <= set(frame.columns)
-        assert len(list((exported / view.name).rglob("*.parquet"))) == (1 if view.name in SUMS else count)
+        assert len(list((exported / view.name).rglob("*.parquet"))) == (
+            1 if view.name in SUMS else count
+        )
 
 
 # -- one session, some days
@@ -138,7 +150,12 @@ def test_an_export_of_a_session_has_nothing_of_others(log: URL, tmp_path: Path) 
     assert export(log, folder, "--session", "run-1", "--events").code == 0
     with tables(folder) as connection:
         for dataset in (*BY_EXCHANGE, *OF_EVENTS, "events", "session_summary"):
-            found = {name for (name,) in connection.execute(f"SELECT DISTINCT session_id FROM {dataset}").fetchall()}
+            found = {
+                name
+                for (name,) in connection.execute(
+                    f"SELECT DISTINCT session_id FROM {dataset}"
+                ).fetchall()
+            }
             assert found <= {make_session(1).session_id}
         sums = connection.execute("SELECT sum(exchanges) FROM usage_by_model").fetchone()
         assert sums == connection.execute("SELECT count(*) FROM usage").fetchone() == (2,)
@@ -156,7 +173,11 @@ def of_days(db: Path, days: dict[int, int]) -> None:
                 store.add_exchange(exchange)
             add(
                 store,
-                make_events(exchange, [b"{}", b"data: {}\n\n", make_end("completed")], ["request", "frame", "end"]),
+                make_events(
+                    exchange,
+                    [b"{}", b"data: {}\n\n", make_end("completed")],
+                    ["request", "frame", "end"],
+                ),
             )
 
 
@@ -206,7 +227,17 @@ def test_a_day_is_complete_when_it_is_over_and_all_has_ended(tmp_path: Path) -> 
 
 def test_an_export_that_is_killed_leaves_no_half_file(demo_db: Path, tmp_path: Path) -> None:
     folder = tmp_path / "killed"
-    command = [sys.executable, "-m", "recorder", "export", str(folder), "--format", "parquet", "--db", str(demo_db)]
+    command = [
+        sys.executable,
+        "-m",
+        "recorder",
+        "export",
+        str(folder),
+        "--format",
+        "parquet",
+        "--db",
+        str(demo_db),
+    ]
     with subprocess.Popen(command, stderr=subprocess.DEVNULL) as process:
         while not list(folder.glob(".export/*/day=*")):
             assert process.poll() is None
@@ -240,13 +271,17 @@ def test_a_manifest_that_names_a_file_elsewhere_removes_nothing_there(tmp_path: 
     other = tmp_path / "thesis.txt"
     other.touch()
     manifest = read_manifest(folder)
-    write_manifest(folder, msgspec.structs.replace(manifest, files={**manifest.files, "../thesis.txt": ""}))
+    write_manifest(
+        folder, msgspec.structs.replace(manifest, files={**manifest.files, "../thesis.txt": ""})
+    )
     assert export(db, folder).code == 0
     assert other.exists()
 
 
 def test_no_link_in_the_folder_is_followed(demo_recording: Path, tmp_path: Path) -> None:
-    """A folder of a repository may have links: to a file that an export would empty, to a folder that it would fill."""
+    """A folder of a repository may have links: to a file that an export would empty, to a folder
+    that it would fill.
+    """
     theirs = tmp_path / "theirs"
     theirs.mkdir()
     (theirs / "part.parquet").write_text("keep")
@@ -265,12 +300,18 @@ def test_a_folder_of_something_else_is_left_alone(demo_recording: Path, tmp_path
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "thesis.txt").touch()
     ran = export(demo_recording, tmp_path / "other")
-    expected = (2, f"Error: {tmp_path}/other has other files in it: give a new or an empty folder.\n")
+    expected = (
+        2,
+        f"Error: {tmp_path}/other has other files in it: give a new or an empty folder.\n",
+    )
     assert (ran.code, ran.err) == expected
     assert export(demo_recording, tmp_path / "all").code == 0
     ran = export(demo_recording, tmp_path / "all", "--session", "latest")
     assert ran.code == 2
-    assert "has an export of all sessions without --events: repeat that, or give another folder" in ran.err
+    assert (
+        "has an export of all sessions without --events: repeat that, or give another folder"
+        in ran.err
+    )
 
 
 REFUSED = [
@@ -278,9 +319,18 @@ REFUSED = [
     (["latest", "--session", "x"], "--session is not for --format jsonl"),
     (["latest", "--events", "--format", "har"], "--events is not for --format har"),
     (["x", "--format", "parquet", "--exchange", "1"], "--exchange is not for --format parquet"),
-    (["latest", "--format", "parquet"], "--format parquet writes files into a folder: give it behind latest"),
-    (["latest", "x", "--format", "har"], "--format har writes to stdout: leave x out, or write `> x`."),
-    (["latest", "x", "--format", "parquet", "--session", "y"], "latest and --session y both name a session"),
+    (
+        ["latest", "--format", "parquet"],
+        "--format parquet writes files into a folder: give it behind latest",
+    ),
+    (
+        ["latest", "x", "--format", "har"],
+        "--format har writes to stdout: leave x out, or write `> x`.",
+    ),
+    (
+        ["latest", "x", "--format", "parquet", "--session", "y"],
+        "latest and --session y both name a session",
+    ),
     (["x", "--format", "parquet", "--allow-gaps"], "--allow-gaps is not for --format parquet"),
 ]
 
@@ -326,7 +376,9 @@ def test_the_manifest_is_json_that_others_read(exported: Path, log: URL) -> None
         for exchange_id, last in exchanges.items()
     }
     ended = {
-        exchange.exchange_id: next((event.hash.hex() for event in events if event.kind == "end"), None)
+        exchange.exchange_id: next(
+            (event.hash.hex() for event in events if event.kind == "end"), None
+        )
         for exchange, events in asyncio.run(read(database_url(log)))
     }
     assert hashes == ended

@@ -1,4 +1,6 @@
-"""`recorder verify --against DIR`: what differs between an export and its log, and in the files of the export."""
+"""`recorder verify --against DIR`: what differs between an export and its log, and in the files of
+the export.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,10 @@ from tests.support.superuser import connected, execute, unguard
 @pytest.fixture(scope="module")
 def of_demo(demo_recording: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("verified") / "export"
-    assert run(demo_recording, "export", folder, "--format", "parquet", "--db", demo_recording).code == 0
+    assert (
+        run(demo_recording, "export", folder, "--format", "parquet", "--db", demo_recording).code
+        == 0
+    )
     return folder
 
 
@@ -49,7 +54,9 @@ def test_a_file_that_was_changed_removed_or_added_is_named(demo_db: Path, folder
     assert "is not in the manifest" in bad[2]
 
 
-def test_an_exchange_that_differs_or_is_gone_is_named_and_a_new_one_is_counted(demo_db: Path, folder: Path) -> None:
+def test_an_exchange_that_differs_or_is_gone_is_named_and_a_new_one_is_counted(
+    demo_db: Path, folder: Path
+) -> None:
     manifest = folder / "manifest.json"
     exported = read_manifest(folder).exchanges()
     (session_id, exchanges), *_ = exported.items()
@@ -66,7 +73,9 @@ def test_an_exchange_that_differs_or_is_gone_is_named_and_a_new_one_is_counted(d
     assert "The export lacks 1 exchange that ended since" in ran.err
 
 
-def test_a_session_that_is_gone_is_found_and_a_purged_one_is_mentioned(demo_db: Path, folder: Path) -> None:
+def test_a_session_that_is_gone_is_found_and_a_purged_one_is_mentioned(
+    demo_db: Path, folder: Path
+) -> None:
     (session_id, exchanges), *_ = read_manifest(folder).exchanges().items()
     purged = Path(shutil.copy(demo_db, demo_db.with_name("purged.db")))
     assert run(purged, "db", "purge", session_id, "--yes", "--db", purged).code == 0
@@ -78,14 +87,20 @@ def test_a_session_that_is_gone_is_found_and_a_purged_one_is_mentioned(demo_db: 
         execute(connection, "DELETE FROM tombstones")
     ran = verify(purged, folder)
     assert ran.code == 4
-    assert ran.out.decode().count("the export has it, and the log does not: it was removed") == len(exchanges)
+    assert ran.out.decode().count("the export has it, and the log does not: it was removed") == len(
+        exchanges
+    )
 
 
-def test_a_folder_without_an_export_is_refused_in_one_sentence(demo_db: Path, tmp_path: Path) -> None:
+def test_a_folder_without_an_export_is_refused_in_one_sentence(
+    demo_db: Path, tmp_path: Path
+) -> None:
     (tmp_path / "empty").mkdir()
     ran = verify(demo_db, tmp_path / "empty")
     assert (ran.code, ran.err.count("\n")) == (2, 1)
-    assert ran.err.startswith(f"Error: {tmp_path}/empty has no manifest.json: give a manifest, or the folder of")
+    assert ran.err.startswith(
+        f"Error: {tmp_path}/empty has no manifest.json: give a manifest, or the folder of"
+    )
     (tmp_path / "empty" / "manifest.json").write_text("[]")
     ran = verify(demo_db, tmp_path / "empty")
     assert ran.code == 2

@@ -1,4 +1,6 @@
-"""An export of a log of a million events: its memory, its rows, and how much quicker sums are over it."""
+"""An export of a log of a million events: its memory, its rows, and how much quicker sums are over
+it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The limit of open files: raised at the start, and near it new clients are told, while streams go on."""
+"""The limit of open files: raised at the start, and near it new clients are told, while streams go
+on.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ linux = pytest.mark.skipif(sys.platform != "linux", reason="there is /proc")
 
 
 def _limits(pid: int) -> tuple[str, str]:
-    found = re.search(r"^Max open files\s+(\w+)\s+(\w+)", Path(f"/proc/{pid}/limits").read_text(), re.MULTILINE)
+    found = re.search(
+        r"^Max open files\s+(\w+)\s+(\w+)", Path(f"/proc/{pid}/limits").read_text(), re.MULTILINE
+    )
     assert found
     return found[1], found[2]
 
@@ -58,8 +62,18 @@ for _ in range(6000):
 @linux
 def test_a_command_that_is_run_keeps_the_limit_that_it_had(tmp_path: Path) -> None:
     limited = ["sh", "-c", 'ulimit -Sn 100; exec "$@"', "sh", *PROGRAM]
-    words = ["run", "--db", str(tmp_path / "recorder.db"), "--", sys.executable, "-c", HAS_ITS_LIMIT]
-    done = subprocess.run([*limited, *words], env=environment(tmp_path), capture_output=True, timeout=120, check=False)
+    words = [
+        "run",
+        "--db",
+        str(tmp_path / "recorder.db"),
+        "--",
+        sys.executable,
+        "-c",
+        HAS_ITS_LIMIT,
+    ]
+    done = subprocess.run(
+        [*limited, *words], env=environment(tmp_path), capture_output=True, timeout=120, check=False
+    )
     assert done.returncode == 7, done
 
 
@@ -74,13 +88,17 @@ async def test_who_comes_when_there_is_no_room_is_told_and_streams_go_on(tmp_pat
         Send(chunked(b"data: 2\n\n") + LAST_CHUNK),
     ]
     async with ScriptedUpstream(script) as upstream:
-        with serving(tmp_path / "recorder.db", *everywhere(upstream.base), ulimit=f"-n {LIMIT}") as serve:
+        with serving(
+            tmp_path / "recorder.db", *everywhere(upstream.base), ulimit=f"-n {LIMIT}"
+        ) as serve:
             streams = [await RawClient.connect(serve.port) for _ in range(served)]
             for stream in streams:
                 await stream.send(get("/v1/responses", method="POST", body=b"{}"))
                 await stream.read_until(b"data: 1\n\n\r\n")
             refused = await asyncio.gather(*(_asked(serve.port) for _ in range(ASKED)))
-            assert {(each.status, each.ending) for each in refused} == {(b"503 Service Unavailable", "complete")}
+            assert {(each.status, each.ending) for each in refused} == {
+                (b"503 Service Unavailable", "complete")
+            }
             assert b"ulimit -n" in refused[0].body
             assert refused[0].header(b"retry-after") == b"1"
             go_on.set()

@@ -1,7 +1,9 @@
-"""A fifth format is a folder and its line in a table, a further company is a row: nothing else is changed for them.
+"""A fifth format is a folder and its line in a table, a further company is a row: nothing else is
+changed for them.
 
-The package is copied, the folder `acme` of the tests and its line are put into the copy, and a row for the company that
-speaks that format and a known one. Everything is done by commands of that copy, over real sockets.
+The package is copied, the folder `acme` of the tests and its line are put into the copy, and a row
+for the company that speaks that format and a known one. Everything is done by commands of that
+copy, over real sockets.
 """
 
 from __future__ import annotations
@@ -45,7 +47,9 @@ COMPLETION = {
     "object": "chat.completion",
     "created": 1,
     "model": "gpt-4o-mini",
-    "choices": [{"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "Hello"}}],
+    "choices": [
+        {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "Hello"}}
+    ],
     "usage": {"prompt_tokens": 1_000_000, "completion_tokens": 0, "total_tokens": 1_000_000},
 }
 
@@ -93,7 +97,9 @@ class Program:
         self.got: dict[str, bytes] = {}
 
     def record(self, base: str, ask: str, **more: str) -> bytes:
-        response = httpx.post(f"{base}/s/{ask}/acme/v1/chatter", json={"ask": ask, "key": KEY, **more})
+        response = httpx.post(
+            f"{base}/s/{ask}/acme/v1/chatter", json={"ask": ask, "key": KEY, **more}
+        )
         return response.content
 
     def run(self, *arguments: object, code: int = 0) -> str:
@@ -129,7 +135,10 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Program:
         companies.write_text(before + ROW.format(base=base) + row + after)
         with serving(made.db, "--upstream", "acme", program=PROGRAM) as serve:
             made.got = {ask: made.record(serve.base, ask) for ask in ANSWERS}
-            httpx.post(f"{serve.base}/s/chat/acme/chat/completions", json={"model": "gpt-4o-mini", "messages": []})
+            httpx.post(
+                f"{serve.base}/s/chat/acme/chat/completions",
+                json={"model": "gpt-4o-mini", "messages": []},
+            )
     made.run("db", "recover")
     return made
 
@@ -137,13 +146,16 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Program:
 def test_it_is_recorded_under_its_name_and_without_its_secrets(program: Program) -> None:
     assert program.got == ANSWERS
     exchanges = program.rows("select distinct api, provider from exchanges order by api")
-    assert [[*each.values()] for each in exchanges] == [["acme-chatter", "acme"], ["openai-chat", "acme"]]
+    assert [[*each.values()] for each in exchanges] == [
+        ["acme-chatter", "acme"],
+        ["openai-chat", "acme"],
+    ]
     events = program.run("events", "one", "--jsonl")
     assert KEY not in events
     assert "acme-key" in events
-    assert '"north"' in program.run("query", "select raw from events where kind = 'response'", "--json").replace(
-        "\\", ""
-    )
+    assert '"north"' in program.run(
+        "query", "select raw from events where kind = 'response'", "--json"
+    ).replace("\\", "")
 
 
 def test_it_is_projected(program: Program) -> None:
@@ -158,7 +170,10 @@ def test_it_is_projected(program: Program) -> None:
 def test_the_general_rules_and_its_own_judge_it(program: Program) -> None:
     assert json.loads(program.run("lint", "one", "--json")) == []
     findings = json.loads(program.run("lint", "wrong", "--json", code=4))
-    assert [(each["profile"], each["rule"]) for each in findings] == [("acme", "ST002"), ("acme", "AC001")]
+    assert [(each["profile"], each["rule"]) for each in findings] == [
+        ("acme", "ST002"),
+        ("acme", "AC001"),
+    ]
 
 
 def test_a_gateway_of_it_is_probed(program: Program) -> None:
@@ -190,9 +205,13 @@ def test_it_is_mocked_and_refuses_in_its_own_way(program: Program) -> None:
         mock = Serving(process, program.db, output.fileno())
         try:
             mock.listen()
-            asked = httpx.post(f"{mock.base}/acme/v1/chatter", json={"ask": "one", "key": KEY, "ticket": "another"})
+            asked = httpx.post(
+                f"{mock.base}/acme/v1/chatter", json={"ask": "one", "key": KEY, "ticket": "another"}
+            )
             assert asked.content == ANSWERS["one"]
-            missed = httpx.post(f"{mock.base}/acme/v1/chatter", json={"ask": "what was never asked"})
+            missed = httpx.post(
+                f"{mock.base}/acme/v1/chatter", json={"ask": "what was never asked"}
+            )
             assert [*missed.json()] == ["acme_error"]
         finally:
             mock.close()
@@ -205,7 +224,9 @@ def test_its_clients_are_pointed_here(program: Program) -> None:
 def test_a_company_is_named_in_telemetry(program: Program) -> None:
     line = json.loads(program.run("export", "chat", "--format", "otlp-json"))
     (span,) = line["resourceSpans"][0]["scopeSpans"][0]["spans"]
-    assert {"key": "gen_ai.provider.name", "value": {"stringValue": "acme.ai"}} in span["attributes"]
+    assert {"key": "gen_ai.provider.name", "value": {"stringValue": "acme.ai"}} in span[
+        "attributes"
+    ]
 
 
 def test_a_company_has_the_prices_of_its_name_in_the_list(program: Program) -> None:

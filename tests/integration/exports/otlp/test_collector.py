@@ -1,4 +1,6 @@
-"""One request to a collector: repeated when that may help, and given up with a sentence that has no secret in it."""
+"""One request to a collector: repeated when that may help, and given up with a sentence that has no
+secret in it.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,9 @@ class Sender:
         self.while_waiting: Callable[[], object] = bool
         self._url, self._attempts = url, attempts
 
-    async def send(self, body: bytes = BODY, taken: Callable[[], Awaitable[None]] | None = None) -> Accepted:
+    async def send(
+        self, body: bytes = BODY, taken: Callable[[], Awaitable[None]] | None = None
+    ) -> Accepted:
         async with httpx.AsyncClient(timeout=5) as client:
             collector = Collector(
                 client,
@@ -68,7 +72,9 @@ class Sender:
         self.while_waiting()
 
 
-async def test_a_request_is_json_in_gzip_with_the_headers_that_are_given(receiver: Receiver) -> None:
+async def test_a_request_is_json_in_gzip_with_the_headers_that_are_given(
+    receiver: Receiver,
+) -> None:
     sender = Sender(receiver.url)
     accepted = await sender.send()
     [request] = receiver.requests
@@ -86,7 +92,10 @@ async def test_what_may_pass_is_repeated_as_the_same_bytes(receiver: Receiver) -
     assert [request.is_accepted for request in receiver.requests] == [*[False] * 5, True]
     assert sender.pauses == [1.0, 2.0, 4.0, 8.0, 16.0]
     assert sender.taken == 1
-    assert [sentence.partition(" ")[2][:12] for sentence in sender.sentences] == ["takes nothin", "takes it aga"]
+    assert [sentence.partition(" ")[2][:12] for sentence in sender.sentences] == [
+        "takes nothin",
+        "takes it aga",
+    ]
 
 
 PAUSES = {
@@ -122,13 +131,19 @@ async def test_a_collector_that_comes_back_gets_what_it_missed(receiver: Receive
     await sender.send()
     assert len(receiver.accepted) == 1
     assert sender.pauses == [1.0, 2.0, 4.0, 8.0, 16.0, *[30.0] * 5]
-    assert sender.sentences[0] == f"{receiver.url} takes nothing now: it cannot be reached. It is tried again."
+    assert (
+        sender.sentences[0]
+        == f"{receiver.url} takes nothing now: it cannot be reached. It is tried again."
+    )
 
 
 async def test_a_collector_that_stays_away_is_given_up(receiver: Receiver) -> None:
     receiver.close()
     sender = Sender(receiver.url)
-    with pytest.raises(Refused, match=r"^http://127\.0\.0\.1:\d+ takes nothing: it cannot be reached\. What it took"):
+    with pytest.raises(
+        Refused,
+        match=r"^http://127\.0\.0\.1:\d+ takes nothing: it cannot be reached\. What it took",
+    ):
         await sender.send()
     assert len(sender.pauses) == ATTEMPTS - 1
     assert sender.sentences[0].endswith(" It is tried 7 more times, for a minute or longer.")
@@ -147,7 +162,9 @@ async def test_any_other_status_is_final(receiver: Receiver) -> None:
     for status in (400, 401, 403, 404, 413, 500, 501):
         sender = Sender(receiver.url)
         refused = await refusal(sender, receiver, Answer(status, body))
-        assert f"refused it with status {status}: no such token: ….[2J"[:50] in str(refused).replace("\\x1b", ".")
+        assert f"refused it with status {status}: no such token: ….[2J"[:50] in str(
+            refused
+        ).replace("\\x1b", ".")
         assert SECRET not in str(refused)
         assert "\x1b" not in str(refused)
         assert (refused.status, sender.pauses, sender.taken) == (status, [], 0)
@@ -161,7 +178,11 @@ async def test_no_part_of_a_secret_is_shown_where_a_message_is_cut(receiver: Rec
 
 
 async def test_no_secret_of_the_url_is_shown(receiver: Receiver) -> None:
-    receiver.plan(Answer(400, b"POST /v1/traces?key=a%2Fb-c%3Dd as a-user with a%40password, a@password a/b-c=d"))
+    receiver.plan(
+        Answer(
+            400, b"POST /v1/traces?key=a%2Fb-c%3Dd as a-user with a%40password, a@password a/b-c=d"
+        )
+    )
     url = receiver.url.replace("//", "//a-user:a%40password@") + "?key=a%2Fb-c%3Dd"
     with pytest.raises(Refused) as refused:
         await Sender(url).send()
@@ -172,13 +193,22 @@ async def test_no_secret_of_the_url_is_shown(receiver: Receiver) -> None:
 
 async def test_a_choice_of_others_is_final(receiver: Receiver) -> None:
     for location in ("http://a:b/", "/elsewhere", ""):
-        refused = await refusal(Sender(receiver.url), receiver, Answer(300, headers={"Location": location}))
+        refused = await refusal(
+            Sender(receiver.url), receiver, Answer(300, headers={"Location": location})
+        )
         assert "another path (300)" in str(refused)
 
 
 async def test_an_answer_may_be_anything(receiver: Receiver) -> None:
     sender = Sender(receiver.url)
-    for body in (b"", b"plain words", b"<html><h1>x</h1></html>", b"\x08\x03\x12\x02no\xff", b"[]", b'{"message":7}'):
+    for body in (
+        b"",
+        b"plain words",
+        b"<html><h1>x</h1></html>",
+        b"\x08\x03\x12\x02no\xff",
+        b"[]",
+        b'{"message":7}',
+    ):
         refused = await refusal(sender, receiver, Answer(400, body))
         assert ("plain words" in str(refused)) == (body == b"plain words")
         assert "<" not in str(refused)
@@ -205,7 +235,9 @@ async def test_no_redirect_is_followed(receiver: Receiver) -> None:
     assert SECRET not in str(refused.value)
 
 
-async def test_a_certificate_that_nobody_vouches_for_is_refused(receiver: Receiver, certificate: Path) -> None:
+async def test_a_certificate_that_nobody_vouches_for_is_refused(
+    receiver: Receiver, certificate: Path
+) -> None:
     receiver.close()
     receiver.listen(certificate)
     sender = Sender(receiver.url.replace("http:", "https:"))
@@ -214,7 +246,9 @@ async def test_a_certificate_that_nobody_vouches_for_is_refused(receiver: Receiv
     assert (sender.pauses, receiver.requests) == ([], [])
 
 
-async def test_an_interruption_waits_for_the_answer_to_what_is_under_way(receiver: Receiver) -> None:
+async def test_an_interruption_waits_for_the_answer_to_what_is_under_way(
+    receiver: Receiver,
+) -> None:
     arrived, may_answer, loop = asyncio.Event(), threading.Event(), asyncio.get_running_loop()
 
     def answer() -> None:

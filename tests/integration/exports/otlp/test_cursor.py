@@ -39,7 +39,9 @@ def ended(store: Store, number: int) -> Exchange:
 
 
 @asynccontextmanager
-async def cursor_of(store: Store, form: str = "1", signals: list[Signal] = BOTH) -> AsyncIterator[ExportCursor]:
+async def cursor_of(
+    store: Store, form: str = "1", signals: list[Signal] = BOTH
+) -> AsyncIterator[ExportCursor]:
     async with await LogReader.open(store.url) as log:
         yield ExportCursor(log, store, "http://a", form, signals)
 
@@ -52,7 +54,9 @@ def ids(*exchanges: Exchange) -> list[str]:
     return [each.exchange_id for each in exchanges]
 
 
-async def test_a_sweep_finds_all_that_has_ended_page_by_page(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_sweep_finds_all_that_has_ended_page_by_page(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
     found = [ended(store, number) for number in range(1, 6)]
     begin(store, 6)
     for size in (1, 2, 5, 6):
@@ -72,7 +76,9 @@ async def test_what_has_no_projections_waits_for_them(store: Store) -> None:
         with store.transaction():
             store.projector.project(exchange.session_id, exchange.exchange_id)
         assert await swept(cursor) == ids(exchange)
-        assert [each.exchange_id for each in await cursor.recent(START_NS + HOUR_NS)] == ids(exchange)
+        assert [each.exchange_id for each in await cursor.recent(START_NS + HOUR_NS)] == ids(
+            exchange
+        )
 
 
 async def test_a_signal_is_due_until_it_is_taken(store: Store) -> None:
@@ -102,7 +108,9 @@ async def test_a_look_finds_what_began_lately_and_the_end_of_what_was_open(store
         assert [each.exchange_id for each in await cursor.recent(START_NS + HOUR_NS)] == ids(late)
         assert [each.exchange_id for each in await cursor.recent(START_NS + HOUR_NS)] == ids(late)
         end(store, waiting)
-        assert [each.exchange_id for each in await cursor.recent(START_NS + HOUR_NS)] == ids(waiting, late)
+        assert [each.exchange_id for each in await cursor.recent(START_NS + HOUR_NS)] == ids(
+            waiting, late
+        )
         assert await swept(cursor) == ids(old, waiting, late)
 
 
@@ -114,6 +122,8 @@ async def test_the_tools_that_are_sent_add_up(store: Store) -> None:
         [[due]] = [page async for page in cursor.sweep()]
         cursor.accepted([due], "traces", 1, {(session_id, exchange_id): {3, 1}})
         cursor.accepted([], "traces", 2, {(session_id, exchange_id): {2}})
-        assert await cursor.tool_items(session_id, [exchange_id]) == {exchange_id: frozenset({1, 2, 3})}
+        assert await cursor.tool_items(session_id, [exchange_id]) == {
+            exchange_id: frozenset({1, 2, 3})
+        }
     async with cursor_of(store, "2") as another:
         assert await another.tool_items(session_id, [exchange_id]) == {}

@@ -12,7 +12,17 @@ from sqlalchemy import URL
 
 from recorder.exports.otlp import source
 from recorder.projections.rows import PROJECTIONS
-from tests.support.conversations import MS, Conversations, S, answering, asking, call, message, response, thought
+from tests.support.conversations import (
+    MS,
+    Conversations,
+    S,
+    answering,
+    asking,
+    call,
+    message,
+    response,
+    thought,
+)
 from tests.support.corpus import CORPUS, corpus_files, needs_corpus
 from tests.support.otlp import attributes_of, exported, metrics_request, spans, spans_in
 from tests.support.rows import START_NS
@@ -41,7 +51,10 @@ def filled(database: Path | URL) -> Conversations:
     """Two calls whose results come in two requests, and a last word."""
     log = Conversations(database)
     session = log.session("talk")
-    session.exchange(response(*call("first", '{"a":1}', 0, "call_1"), *call("second", "{}", 1, "call_2")), asking("Go"))
+    session.exchange(
+        response(*call("first", '{"a":1}', 0, "call_1"), *call("second", "{}", 1, "call_2")),
+        asking("Go"),
+    )
     asked = [*asking("Go"), *answering("one", "call_1")]
     session.exchange(response(*message("Wait."), id="resp_2"), asked, at_s=5)
     asked += answering("two", "call_2")
@@ -54,15 +67,23 @@ def filled(database: Path | URL) -> Conversations:
 
 def test_a_session_is_one_trace_whose_id_is_the_sessions(talk: Conversations) -> None:
     [listed] = json.loads(run(talk.database, "sessions", "--json").out)
-    assert {span.trace_id.hex() for span in spans(talk.database)} == {listed["session_id"].replace("-", "")}
+    assert {span.trace_id.hex() for span in spans(talk.database)} == {
+        listed["session_id"].replace("-", "")
+    }
 
 
 def test_an_exchange_is_a_line_with_an_inference_span(talk: Conversations) -> None:
     lines = exported(talk.database)
     assert len(lines) == 3
     first = [spans_in([line])[0] for line in lines]
-    assert [(span.name, span.kind, span.parent_span_id) for span in first] == [("chat gpt-5", CLIENT, b"")] * 3
-    assert [span.start_time_unix_nano for span in first] == [START_NS, START_NS + 5 * S, START_NS + 9 * S]
+    assert [(span.name, span.kind, span.parent_span_id) for span in first] == [
+        ("chat gpt-5", CLIENT, b"")
+    ] * 3
+    assert [span.start_time_unix_nano for span in first] == [
+        START_NS,
+        START_NS + 5 * S,
+        START_NS + 9 * S,
+    ]
     assert first[0].end_time_unix_nano == START_NS + 1100 * MS
     assert {span.status.code for span in first} == {0}
 
@@ -88,7 +109,11 @@ def test_the_attributes_of_an_inference(talk: Conversations) -> None:
         "server.address": "api.openai.com",
         "server.port": 443,
     }
-    assert (found["recorder.time_to_first_token"], found["recorder.gap.longest"], found["recorder.stalls"]) == (
+    assert (
+        found["recorder.time_to_first_token"],
+        found["recorder.gap.longest"],
+        found["recorder.stalls"],
+    ) == (
         *(0.3, 0.1),
         0,
     )
@@ -110,7 +135,9 @@ def test_parameters_of_the_request_are_attributes(tmp_path: Path) -> None:
         "text": {"format": {"type": "json_schema", "name": "x", "schema": {}}},
         "reasoning": {"effort": "high"},
     }
-    log.session("talk").exchange(response(*message("Yes.")), body=body, thread_id="thread", attempt=1)
+    log.session("talk").exchange(
+        response(*message("Yes.")), body=body, thread_id="thread", attempt=1
+    )
     found = attributes_of(spans(log.path)[0])
     assert found["gen_ai.request.temperature"] == 0.5
     assert found["gen_ai.request.top_p"] == 0.9
@@ -130,13 +157,17 @@ def test_a_tool_span_takes_the_clients_own_time(talk: Conversations) -> None:
     assert [span.end_time_unix_nano - START_NS for span in tools] == [5 * S, 9 * S]
     found = attributes_of(tools[0])
     assert (found["gen_ai.tool.call.id"], found["gen_ai.tool.type"]) == ("call_1", "function")
-    rows = json.loads(run(talk.database, "query", "SELECT latency_ns FROM tool_calls ORDER BY item", "--json").out)
+    rows = json.loads(
+        run(talk.database, "query", "SELECT latency_ns FROM tool_calls ORDER BY item", "--json").out
+    )
     assert [row["latency_ns"] for row in rows] == [
         span.end_time_unix_nano - span.start_time_unix_nano for span in tools
     ]
 
 
-def test_a_tool_span_comes_with_the_exchange_that_brings_the_result_and_is_linked(talk: Conversations) -> None:
+def test_a_tool_span_comes_with_the_exchange_that_brings_the_result_and_is_linked(
+    talk: Conversations,
+) -> None:
     by_line = [spans_in([line]) for line in exported(talk.database)]
     assert [[span.name for span in each] for each in by_line] == [
         ["chat gpt-5"],
@@ -156,12 +187,17 @@ def test_a_result_in_another_thread_is_not_the_time_of_a_tool(tmp_path: Path) ->
     session.exchange(response(*message("No."), id="resp_2"), asked, at_s=5, thread_id="agent")
     assert [span.name for span in spans(log.path)] == ["chat gpt-5"] * 2
     session.exchange(
-        response(*message("Yes."), id="resp_3"), [*asking("Go"), *answering("1")], at_s=9, thread_id="main"
+        response(*message("Yes."), id="resp_3"),
+        [*asking("Go"), *answering("1")],
+        at_s=9,
+        thread_id="main",
     )
     assert [span.name for span in spans(log.path)][-1] == "execute_tool first"
 
 
-def test_an_exchange_is_linked_to_the_one_that_it_continues_and_to_the_attempt_it_repeats(tmp_path: Path) -> None:
+def test_an_exchange_is_linked_to_the_one_that_it_continues_and_to_the_attempt_it_repeats(
+    tmp_path: Path,
+) -> None:
     log = Conversations(tmp_path / "log.db")
     session = log.session("talk")
     session.exchange(response(*message("Yes.")), asking("Go"))
@@ -180,8 +216,12 @@ def test_an_exchange_is_linked_to_the_one_that_it_continues_and_to_the_attempt_i
 
 def test_an_error_of_the_provider_is_its_code_and_never_its_text(tmp_path: Path) -> None:
     log = Conversations(tmp_path / "log.db")
-    body = json.dumps({"error": {"message": SECRET, "type": "invalid_request_error", "code": "too_long"}}).encode()
-    log.session("talk").exchange([body], asking("Go"), http_status=400, content_type="application/json")
+    body = json.dumps(
+        {"error": {"message": SECRET, "type": "invalid_request_error", "code": "too_long"}}
+    ).encode()
+    log.session("talk").exchange(
+        [body], asking("Go"), http_status=400, content_type="application/json"
+    )
     [span] = spans(log.path)
     assert attributes_of(span)["error.type"] == "too_long"
     assert attributes_of(span)["http.response.status_code"] == 400
@@ -192,7 +232,9 @@ def test_an_error_of_the_provider_is_its_code_and_never_its_text(tmp_path: Path)
 
 def test_an_exchange_that_broke_off_says_how(tmp_path: Path) -> None:
     log = Conversations(tmp_path / "log.db")
-    log.session("talk").exchange(response(*message("Yes."))[:-1], asking("Go"), outcome="upstream_reset")
+    log.session("talk").exchange(
+        response(*message("Yes."))[:-1], asking("Go"), outcome="upstream_reset"
+    )
     [span] = spans(log.path)
     assert span.status.code == ERROR
     assert attributes_of(span)["error.type"] == "upstream_reset"
@@ -201,7 +243,11 @@ def test_an_exchange_that_broke_off_says_how(tmp_path: Path) -> None:
 def test_a_request_for_no_generation_is_a_span_of_http(tmp_path: Path) -> None:
     log = Conversations(tmp_path / "log.db")
     log.session("talk").exchange(
-        [b'{"data":[]}'], body={"x": 1}, method="GET", target="/v1/models?key=1", content_type="application/json"
+        [b'{"data":[]}'],
+        body={"x": 1},
+        method="GET",
+        target="/v1/models?key=1",
+        content_type="application/json",
     )
     [span] = spans(log.path)
     found = attributes_of(span)
@@ -237,7 +283,10 @@ def test_an_exchange_without_projections_is_a_span_all_the_same(talk: Conversati
         for each in PROJECTIONS:
             execute(connection, f"DELETE FROM {each.table}")
     found = spans(talk.database)
-    assert (found[0].name, found[0].end_time_unix_nano - found[0].start_time_unix_nano) == ("POST", 1100 * MS)
+    assert (found[0].name, found[0].end_time_unix_nano - found[0].start_time_unix_nano) == (
+        "POST",
+        1100 * MS,
+    )
     assert attributes_of(found[0])["recorder.status"] == "completed"
 
 
@@ -256,7 +305,10 @@ def test_a_convention_writes_no_name_that_it_does_not_have(talk: Conversations) 
         "gen_ai.usage.reasoning.output_tokens",
     }
     assert b"time_to_first_chunk" in exported(talk.database, "--metrics")[0]
-    assert b"time_to_first_chunk" not in exported(talk.database, "--metrics", "--convention", "1.37.0")[0]
+    assert (
+        b"time_to_first_chunk"
+        not in exported(talk.database, "--metrics", "--convention", "1.37.0")[0]
+    )
 
 
 def test_an_unknown_convention_names_those_that_there_are(talk: Conversations) -> None:
@@ -279,10 +331,18 @@ def secretive(tmp_path: Path) -> Path:
     """A log whose every text is the secret one."""
     log = Conversations(tmp_path / "log.db")
     session = log.session("talk")
-    body: dict[str, Any] = {"model": "gpt-5", "stream": True, "instructions": SECRET, "input": asking(SECRET)}
+    body: dict[str, Any] = {
+        "model": "gpt-5",
+        "stream": True,
+        "instructions": SECRET,
+        "input": asking(SECRET),
+    }
     body["tools"] = [{"type": "function", "name": "look", "description": SECRET, "parameters": {}}]
     arguments = json.dumps({"word": SECRET})
-    session.exchange(response(*thought(SECRET), *call("look", arguments, 1), *message(SECRET, index=2)), body=body)
+    session.exchange(
+        response(*thought(SECRET), *call("look", arguments, 1), *message(SECRET, index=2)),
+        body=body,
+    )
     again = {**body, "input": [*asking(SECRET), *answering(SECRET)]}
     session.exchange(response(*message(SECRET), id="resp_2"), body=again, at_s=5)
     failed = json.dumps({"error": {"message": SECRET}}).encode()
@@ -308,7 +368,12 @@ def test_content_is_messages_by_the_schema_of_the_convention(tmp_path: Path) -> 
             "role": "assistant",
             "parts": [
                 {"type": "reasoning", "content": SECRET},
-                {"type": "tool_call", "id": "call_1", "name": "look", "arguments": {"word": SECRET}},
+                {
+                    "type": "tool_call",
+                    "id": "call_1",
+                    "name": "look",
+                    "arguments": {"word": SECRET},
+                },
                 {"type": "text", "content": SECRET},
             ],
             "finish_reason": "completed",
@@ -345,7 +410,11 @@ def require_messages(found: dict[str, Any]) -> Counter[str]:
             assert name != "gen_ai.output.messages" or isinstance(each["finish_reason"], str)
             for part in each["parts"]:
                 assert part.keys() >= MEMBERS.get(part["type"], set()), part
-                assert all(isinstance(part[member], str) for member in ("content", "name") if member in part), part
+                assert all(
+                    isinstance(part[member], str)
+                    for member in ("content", "name")
+                    if member in part
+                ), part
                 types[part["type"]] += 1
     return types
 
@@ -357,17 +426,37 @@ def test_the_demo_validates_in_every_form(demo_recording: Path) -> None:
     every = spans(demo_recording, "--content")
     assert len({span.span_id for span in every}) == len(every)
     found = [attributes_of(span) for span in every]
-    names = Counter((each.get("gen_ai.operation.name"), each.get("gen_ai.provider.name")) for each in found)
-    assert {("chat", "openai"), ("chat", "anthropic"), ("generate_content", "gcp.gemini")} <= names.keys()
+    names = Counter(
+        (each.get("gen_ai.operation.name"), each.get("gen_ai.provider.name")) for each in found
+    )
+    assert {
+        ("chat", "openai"),
+        ("chat", "anthropic"),
+        ("generate_content", "gcp.gemini"),
+    } <= names.keys()
     assert ("execute_tool", None) in names
-    assert sum((require_messages(each) for each in found), Counter[str]()).keys() >= {"text", "tool_call", "reasoning"}
+    assert sum((require_messages(each) for each in found), Counter[str]()).keys() >= {
+        "text",
+        "tool_call",
+        "reasoning",
+    }
     metrics_request(exported(demo_recording, "--metrics")[0])
 
 
-def test_a_turn_over_websocket_is_an_inference_and_its_connection_one_of_http(demo_recording: Path) -> None:
+def test_a_turn_over_websocket_is_an_inference_and_its_connection_one_of_http(
+    demo_recording: Path,
+) -> None:
     found = [(span, attributes_of(span)) for span in spans(demo_recording)]
-    [connection] = [each for span, each in found if span.name == "GET" and each["http.response.status_code"] == 101]
-    turns = [each for _, each in found if each.get("gen_ai.request.stream") and "http.response.status_code" not in each]
+    [connection] = [
+        each
+        for span, each in found
+        if span.name == "GET" and each["http.response.status_code"] == 101
+    ]
+    turns = [
+        each
+        for _, each in found
+        if each.get("gen_ai.request.stream") and "http.response.status_code" not in each
+    ]
     assert connection["http.request.method"] == "GET"
     assert turns
     assert all(each["gen_ai.response.time_to_first_chunk"] > 0 for each in turns)
@@ -383,7 +472,9 @@ def test_it_is_the_same_whenever_it_is_exported(demo_recording: Path, talk: Conv
 def test_a_line_goes_out_for_each_exchange_before_the_next_is_read(
     database: URL, talk: Conversations, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A page of exchanges is read in order of their ids, however many pages there are; on a server too."""
+    """A page of exchanges is read in order of their ids, however many pages there are; on a server
+    too.
+    """
     before = exported(talk.database)
     filled(database)
     monkeypatch.setattr(source, "PAGE", 1)
@@ -403,7 +494,10 @@ def validate(path: Path, names: list[str]) -> None:
     sessions = json.loads(run(path, "sessions", "--json", "--limit", 5000).out)
     assert len(sessions) >= len(names) // 2
     for each in sessions:
-        bare, whole = spans(path, session=each["session_id"]), spans(path, "--content", session=each["session_id"])
+        bare, whole = (
+            spans(path, session=each["session_id"]),
+            spans(path, "--content", session=each["session_id"]),
+        )
         assert [span.span_id for span in bare] == [span.span_id for span in whole]
         assert all(span.start_time_unix_nano <= span.end_time_unix_nano for span in whole)
         for span in whole:
@@ -415,7 +509,9 @@ def validate(path: Path, names: list[str]) -> None:
 @pytest.mark.long
 @needs_corpus
 # One part is quick, with streams of each API; all of them take a minute.
-@pytest.mark.parametrize("part", [0, *(pytest.param(each, marks=pytest.mark.slow) for each in range(1, 16))])
+@pytest.mark.parametrize(
+    "part", [0, *(pytest.param(each, marks=pytest.mark.slow) for each in range(1, 16))]
+)
 def test_the_corpus_validates(part: int, tmp_path: Path) -> None:
     names = [str(path.relative_to(CORPUS)) for path in corpus_files(core=part == 0)]
     validate(tmp_path / "log.db", names[part::16])

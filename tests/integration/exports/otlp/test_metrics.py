@@ -45,17 +45,27 @@ def test_tokens_are_counted_by_type(log: Conversations) -> None:
     session.exchange(response(*message("Yes.")), asking("Go"))
     usage = {"input_tokens": 4, "output_tokens": 5, "total_tokens": 9}
     session.exchange(response(*message("Yes."), id="resp_2", usage=usage), asking("Go on"), at_s=5)
-    points = {attributes_of(each)["gen_ai.token.type"]: each for each in metrics(log)["gen_ai.client.token.usage"]}
+    points = {
+        attributes_of(each)["gen_ai.token.type"]: each
+        for each in metrics(log)["gen_ai.client.token.usage"]
+    }
     assert points.keys() == {"input", "output"}
     found = points["input"]
     assert (found.count, found.sum, found.min, found.max) == (2, 1238, 4, 1234)
-    assert dict(enumerate(found.bucket_counts)) | {1: 1, 6: 1} == dict(enumerate(found.bucket_counts))
+    assert dict(enumerate(found.bucket_counts)) | {1: 1, 6: 1} == dict(
+        enumerate(found.bucket_counts)
+    )
     assert sum(found.bucket_counts) == 2
     assert len(found.bucket_counts) == len(found.explicit_bounds) + 1
-    assert (found.start_time_unix_nano, found.time_unix_nano) == (START_NS, START_NS + 5 * S + 800 * MS)
+    assert (found.start_time_unix_nano, found.time_unix_nano) == (
+        START_NS,
+        START_NS + 5 * S + 800 * MS,
+    )
 
 
-def test_a_value_on_a_bound_is_in_the_bucket_below_and_one_above_all_in_the_last(log: Conversations) -> None:
+def test_a_value_on_a_bound_is_in_the_bucket_below_and_one_above_all_in_the_last(
+    log: Conversations,
+) -> None:
     session = log.session("talk")
     for number, tokens in enumerate((1, 2, 67108864, 67108865)):
         usage = {"input_tokens": tokens}
@@ -69,7 +79,9 @@ def test_durations_of_failures_are_apart(log: Conversations) -> None:
     session = log.session("talk")
     session.exchange(response(*message("Yes.")), asking("Go"))
     failed = json.dumps({"error": {"code": "overloaded"}}).encode()
-    session.exchange([failed], asking("Go"), at_s=5, http_status=503, content_type="application/json")
+    session.exchange(
+        [failed], asking("Go"), at_s=5, http_status=503, content_type="application/json"
+    )
     good, bad = metrics(log)["gen_ai.client.operation.duration"]
     assert "error.type" not in attributes_of(good)
     assert attributes_of(bad)["error.type"] == "overloaded"
@@ -81,7 +93,11 @@ def test_durations_of_failures_are_apart(log: Conversations) -> None:
 def test_a_retrieved_response_counts_once(log: Conversations) -> None:
     session = log.session("talk")
     session.exchange(response(*message("Yes.")), asking("Go"))
-    again: Any = {"method": "GET", "target": "/v1/responses/resp_1", "resumes_response_id": "resp_1"}
+    again: Any = {
+        "method": "GET",
+        "target": "/v1/responses/resp_1",
+        "resumes_response_id": "resp_1",
+    }
     session.exchange(response(*message("Yes.")), body={"x": 1}, at_s=5, **again)
     found = metrics(log)
     assert counted_tokens(found) == {"input": 1, "output": 1}
@@ -94,7 +110,11 @@ def test_a_retrieved_response_counts_once(log: Conversations) -> None:
 def test_tokens_that_only_the_retrieval_reports_are_its_own(log: Conversations) -> None:
     session = log.session("talk")
     session.exchange(response(*message("Yes."))[:-1], asking("Go"), outcome="upstream_reset")
-    again: Any = {"method": "GET", "target": "/v1/responses/resp_1", "resumes_response_id": "resp_1"}
+    again: Any = {
+        "method": "GET",
+        "target": "/v1/responses/resp_1",
+        "resumes_response_id": "resp_1",
+    }
     session.exchange(response(*message("Yes.")), body={"x": 1}, at_s=5, **again)
     assert counted_tokens(metrics(log)) == {"input": 1, "output": 1}
 

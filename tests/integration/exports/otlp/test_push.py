@@ -25,7 +25,16 @@ from recorder.store.maintain.purge.delete import purge
 from recorder.store.queries.reader import LogReader
 from recorder.store.sqlite.connection import write_lock
 from recorder.store.write.writer import Store
-from tests.support.conversations import MS, Conversation, Conversations, answering, asking, call, message, response
+from tests.support.conversations import (
+    MS,
+    Conversation,
+    Conversations,
+    answering,
+    asking,
+    call,
+    message,
+    response,
+)
 from tests.support.empty_log import empty
 from tests.support.otlp import BATCH, Answer, Log, Receiver, once, receiving
 from tests.support.server import run, run_apart
@@ -82,11 +91,16 @@ def test_three_pushes_send_each_span_and_measurement_once(log: Log, receiver: Re
 
 
 @pytest.mark.long
-def test_a_batch_is_bounded_and_nothing_is_lost_between_two(file: Log, receiver: Receiver, small_batches: None) -> None:
+def test_a_batch_is_bounded_and_nothing_is_lost_between_two(
+    file: Log, receiver: Receiver, small_batches: None
+) -> None:
     for number in range(4):
         file.talk(f"talk-{number}", turns=4)
     file.push(receiver)
-    sizes = [len(request.message.resource_spans[0].scope_spans[0].spans) for request in receiver.requests[::2]]
+    sizes = [
+        len(request.message.resource_spans[0].scope_spans[0].spans)
+        for request in receiver.requests[::2]
+    ]
     assert max(sizes) <= BATCH
     assert once(receiver, file, tools=12)
 
@@ -118,7 +132,9 @@ def test_a_session_of_long_ago_that_comes_later_is_sent_then(file: Log, receiver
     assert once(receiver, file, tools=2)
 
 
-def test_only_what_began_since_a_time_is_sent_and_the_rest_when_it_is_wanted(log: Log, receiver: Receiver) -> None:
+def test_only_what_began_since_a_time_is_sent_and_the_rest_when_it_is_wanted(
+    log: Log, receiver: Receiver
+) -> None:
     log.talk("old", at_s=-90 * 86_400)
     log.talk("new")
     assert log.push(receiver, "--since", "2026-09-01")["sessions"] == 1
@@ -129,7 +145,9 @@ def test_only_what_began_since_a_time_is_sent_and_the_rest_when_it_is_wanted(log
 # -- tools
 
 
-def test_a_tool_is_sent_once_where_its_result_came_before_its_call_was_in_the_log(log: Log, receiver: Receiver) -> None:
+def test_a_tool_is_sent_once_where_its_result_came_before_its_call_was_in_the_log(
+    log: Log, receiver: Receiver
+) -> None:
     talk = log.conversations.session("talk")
     frames = response(*call("roll", "{}"))
     first = talk.exchange(frames[:-1], asking("Go"), ended=False)
@@ -180,12 +198,16 @@ def test_a_batch_that_is_too_large_is_sent_in_halves(file: Log, receiver: Receiv
     file.push(receiver)
     assert once(receiver, file, tools=3)
     sent = [
-        len(each.message.resource_spans[0].scope_spans[0].spans) for each in receiver.requests if "tra" in each.path
+        len(each.message.resource_spans[0].scope_spans[0].spans)
+        for each in receiver.requests
+        if "tra" in each.path
     ]
     assert sent == [7, 4, 2, 2, 3]
 
 
-def test_a_collector_without_metrics_is_told_how_to_do_without(file: Log, receiver: Receiver) -> None:
+def test_a_collector_without_metrics_is_told_how_to_do_without(
+    file: Log, receiver: Receiver
+) -> None:
     file.talk("talk")
     receiver.plan(Answer(), Answer(404, b"404 page not found"))
     ran = run(file.database, "export", "--to", receiver.url)
@@ -206,7 +228,9 @@ def test_what_a_collector_rejects_is_said_and_not_sent_again(file: Log, receiver
     assert once(receiver, file, tools=1)
 
 
-def test_another_form_of_the_spans_is_sent_for_itself_and_the_metrics_are_not(file: Log, receiver: Receiver) -> None:
+def test_another_form_of_the_spans_is_sent_for_itself_and_the_metrics_are_not(
+    file: Log, receiver: Receiver
+) -> None:
     file.talk("talk")
     file.push(receiver)
     before = measured(receiver)
@@ -243,7 +267,13 @@ def test_what_is_taken_is_recorded_before_anything_else_is_sent(
 async def pushing(log: Log, receiver: Receiver, sleep: Sleep) -> AsyncIterator[push.Pusher]:
     """A push of spans, with pauses of the test's own, that does not wait for a lock by itself."""
     endpoint = endpoint_of(receiver.url)
-    ways: dict[str, Any] = {"attempts": 1, "chance": time.time, "now_s": time.time, "say": print, "sleep": sleep}
+    ways: dict[str, Any] = {
+        "attempts": 1,
+        "chance": time.time,
+        "now_s": time.time,
+        "say": print,
+        "sleep": sleep,
+    }
     more: dict[str, Any] = {"has_content": False, "busy_s": 60, "say": print, "sleep": sleep}
     async with await LogReader.open(log.database) as reader, httpx.AsyncClient() as client:
         with Store(log.database, busy_timeout_s=0.01) as store:
@@ -286,7 +316,9 @@ async def test_a_database_that_is_locked_is_waited_for(file: Log, receiver: Rece
         if len(pauses) == 3:
             held.close()
 
-    receiver.plan(Answer(before=lambda: held.enter_context(write_lock(database_path(file.database), 5))))
+    receiver.plan(
+        Answer(before=lambda: held.enter_context(write_lock(database_path(file.database), 5)))
+    )
     async with pushing(file, receiver, pause) as pusher:
         await pusher.push()
         await pusher.push()
@@ -295,7 +327,9 @@ async def test_a_database_that_is_locked_is_waited_for(file: Log, receiver: Rece
 
 
 @pytest.mark.long
-def test_a_purge_takes_the_rows_of_its_session_and_no_row_comes_after_it(log: Log, receiver: Receiver) -> None:
+def test_a_purge_takes_the_rows_of_its_session_and_no_row_comes_after_it(
+    log: Log, receiver: Receiver
+) -> None:
     talk = log.talk("talk")
     log.talk("other")
     log.push(receiver)
@@ -316,7 +350,9 @@ def gone(log: Log, talk: Conversation) -> None:
 
 @pytest.mark.long
 def test_one_push_to_a_collector_at_a_time(log: Log, receiver: Receiver) -> None:
-    """The other is in a process of its own: it waits for the first while that waits for the collector."""
+    """The other is in a process of its own: it waits for the first while that waits for the
+    collector.
+    """
     log.talk("talk")
     others = []
     second = ("export", "--to", receiver.url, "--content")

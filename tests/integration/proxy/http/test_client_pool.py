@@ -21,17 +21,31 @@ from recorder.proxy.http.network import Endpoint
 from recorder.proxy.upstream import UpstreamTransport
 from tests.support.event_loop import DEADLINE_S, Clock, both_loops, eventually, on_uvloop, turns
 from tests.support.proxy import Proxied, get, proxied, request_for, upstream_transport
-from tests.support.sockets import Reset, ScriptedUpstream, Send, Stall, Wait, answer, head, listening, reset
+from tests.support.sockets import (
+    Reset,
+    ScriptedUpstream,
+    Send,
+    Stall,
+    Wait,
+    answer,
+    head,
+    listening,
+    reset,
+)
 
 ANSWER = head(b"Content-Length: 4") + b"mine"
 ANOTHER = head(b"Content-Length: 6") + b"theirs"
 
 
-async def ask(client: UpstreamTransport, url: str, *headers: tuple[str, str], method: str = "GET") -> bytes:
+async def ask(
+    client: UpstreamTransport, url: str, *headers: tuple[str, str], method: str = "GET"
+) -> bytes:
     """The body of the answer, which must come."""
     try:
         async with asyncio.timeout(DEADLINE_S):
-            response = await client.handle_async_request(request_for(method, url, headers=list(headers)))
+            response = await client.handle_async_request(
+                request_for(method, url, headers=list(headers))
+            )
             try:
                 return b"".join([chunk async for chunk in response.stream])
             finally:
@@ -43,7 +57,9 @@ async def ask(client: UpstreamTransport, url: str, *headers: tuple[str, str], me
 async def connect(port: int) -> ClientConnection:
     connected = socket.create_connection(("127.0.0.1", port))
     connected.setblocking(False)
-    made = await asyncio.get_running_loop().create_connection(lambda: ClientConnection(connected), sock=connected)
+    made = await asyncio.get_running_loop().create_connection(
+        lambda: ClientConnection(connected), sock=connected
+    )
     return made[1]
 
 
@@ -63,7 +79,9 @@ async def test_a_response_that_nobody_took_leaves_no_connection_that_is_not_read
 
 
 class Leavers:
-    """An upstream of JSON answers, and clients that ask for them through a recorder, half of whom leave."""
+    """An upstream of JSON answers, and clients that ask for them through a recorder, half of whom
+    leave.
+    """
 
     def __init__(self, proxy: Proxied, seed: int) -> None:
         self._proxy, self._random = proxy, random.Random(seed)
@@ -111,13 +129,18 @@ async def leave_at_random(folder: Path, clients: int, requests: int, *, durable:
 @pytest.mark.long
 @pytest.mark.parametrize("durable", [False, True], ids=["journal", "strict"])
 @on_uvloop
-async def test_of_1000_requests_none_waits_for_one_whose_client_has_left(tmp_path: Path, durable: bool) -> None:
+async def test_of_1000_requests_none_waits_for_one_whose_client_has_left(
+    tmp_path: Path, durable: bool
+) -> None:
     await leave_at_random(tmp_path, 40, 25, durable=durable)
 
 
 @both_loops
 async def test_a_connection_that_is_reset_as_soon_as_it_is_made_is_an_error() -> None:
-    async with ScriptedUpstream([Reset()], read_request=False) as upstream, upstream_transport() as client:
+    async with (
+        ScriptedUpstream([Reset()], read_request=False) as upstream,
+        upstream_transport() as client,
+    ):
         for _ in range(100):
             with pytest.raises(UpstreamError):
                 await ask(client, upstream.base)
@@ -165,7 +188,9 @@ class Listening:
             yield self
 
 
-async def test_an_idle_connection_is_kept_for_some_seconds_and_no_minute(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_idle_connection_is_kept_for_some_seconds_and_no_minute(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     clock = Clock(monkeypatch)
     async with Listening()() as upstream, upstream_transport() as client:
         await ask(client, upstream.base)
@@ -180,7 +205,9 @@ async def test_an_idle_connection_is_kept_for_some_seconds_and_no_minute(monkeyp
 
 
 @on_uvloop
-async def test_however_many_keys_are_used_100_connections_are_kept_those_that_were_used_last() -> None:
+async def test_however_many_keys_are_used_100_connections_are_kept_those_that_were_used_last() -> (
+    None
+):
     async with Listening()() as upstream, upstream_transport() as client:
         for number in range(150):
             await ask(client, upstream.base, ("x-api-key", f"{number}"))
@@ -193,7 +220,15 @@ async def test_however_many_keys_are_used_100_connections_are_kept_those_that_we
 # -- for whom
 
 
-CREDENTIALS = ["Authorization", "x-api-key", "api-key", "X-Goog-Api-Key", "cookie", "?key", "?access_token"]
+CREDENTIALS = [
+    "Authorization",
+    "x-api-key",
+    "api-key",
+    "X-Goog-Api-Key",
+    "cookie",
+    "?key",
+    "?access_token",
+]
 
 
 @on_uvloop
@@ -203,7 +238,11 @@ async def test_a_connection_is_used_again_for_the_same_credentials_only() -> Non
             connections = []
             for value in ("mine", "mine", "yours", "mine", "yours", ""):
                 if place.startswith("?"):
-                    await ask(client, f"{upstream.base}v1?alt=sse&{place[1:]}={value}", ("x-request-id", value))
+                    await ask(
+                        client,
+                        f"{upstream.base}v1?alt=sse&{place[1:]}={value}",
+                        ("x-request-id", value),
+                    )
                 else:
                     await ask(client, upstream.base, (place, value), ("x-request-id", value))
                 connections.append(upstream.connections)
@@ -214,7 +253,9 @@ async def test_a_connection_is_used_again_for_the_same_credentials_only() -> Non
 async def test_requests_without_credentials_share_connections_whatever_else_they_say() -> None:
     async with Listening()() as upstream, upstream_transport() as client:
         for number in range(3):
-            await ask(client, f"{upstream.base}{number}?limit={number}", ("x-request-id", f"{number}"))
+            await ask(
+                client, f"{upstream.base}{number}?limit={number}", ("x-request-id", f"{number}")
+            )
         assert upstream.connections == 1
 
 
@@ -234,7 +275,8 @@ def test_where_one_value_ends_and_the_next_begins_is_part_of_it() -> None:
     assert one != pool.key(endpoint, [(b"x-api-key", b"abcookie:c")], b"/")
 
 
-# -- only while it is silent: what is sent here is in the kernel, and no turn of the loop has come to read it
+# -- only while it is silent: what is sent here is in the kernel, and no turn of the loop has come
+# to read it
 
 
 @pytest.mark.parametrize("what", ["an answer", "a byte", "the end"])
@@ -253,7 +295,9 @@ async def test_what_nobody_asked_for_is_found_before_a_connection_is_used_again(
             connection.close()
 
 
-async def test_what_nobody_asked_for_is_found_over_tls_too(certificate: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_nobody_asked_for_is_found_over_tls_too(
+    certificate: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
     tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     tls.load_cert_chain(certificate)
@@ -294,10 +338,15 @@ async def test_after_a_status_without_a_body_a_connection_is_not_used_again() ->
 
 @both_loops
 async def test_a_connection_that_has_not_sent_all_of_its_request_is_not_used_again() -> None:
-    """A server may answer before it has read the body; what of it is not sent yet would go before the next request."""
+    """A server may answer before it has read the body; what of it is not sent yet would go before
+    the next request.
+    """
 
     script = [*answer(b"no"), Wait(asyncio.Event())]
-    async with ScriptedUpstream(script, read_request=False) as upstream, upstream_transport() as client:
+    async with (
+        ScriptedUpstream(script, read_request=False) as upstream,
+        upstream_transport() as client,
+    ):
         headers = [(b"host", b"h"), (b"content-length", b"%d" % 2**23)]
         request = Request("POST", httpx.URL(upstream.base), headers, WholeUpload(b"x" * 2**23), {})
         response = await client.handle_async_request(request)

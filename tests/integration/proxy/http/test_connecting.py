@@ -1,4 +1,6 @@
-"""New connections over real sockets: through a proxy's tunnel, over TLS of one's own authority, to a Unix socket."""
+"""New connections over real sockets: through a proxy's tunnel, over TLS of one's own authority, to
+a Unix socket.
+"""
 
 from __future__ import annotations
 
@@ -75,14 +77,19 @@ async def company(authority: Authority, *, login: str | None = None) -> AsyncIte
 @both_loops
 async def test_tls_goes_through_a_tunnel(authority: Authority) -> None:
     async with company(authority) as proxy:
-        assert await ask(by(proxy.url, ca_file=authority.file), f"https://{NAME}/v1", times=2) == b"ok"
+        assert (
+            await ask(by(proxy.url, ca_file=authority.file), f"https://{NAME}/v1", times=2) == b"ok"
+        )
     assert proxy.asked == [b"CONNECT api.corp.test:443 HTTP/1.1\r\nHost: api.corp.test:443\r\n\r\n"]
     assert proxy.tunnels == ["api.corp.test:443"]  # which the second request went through, too
 
 
 @on_uvloop
 async def test_plain_http_goes_through_a_tunnel_unchanged() -> None:
-    async with ScriptedUpstream(answer(b"ok")) as upstream, ForwardProxy({NAME: upstream.port}) as proxy:
+    async with (
+        ScriptedUpstream(answer(b"ok")) as upstream,
+        ForwardProxy({NAME: upstream.port}) as proxy,
+    ):
         assert await ask(by(proxy.url), f"http://{NAME}:8080/v1?x=%2f") == b"ok"
     assert proxy.tunnels == ["api.corp.test:8080"]
     assert upstream.requests[0].startswith(b"GET /v1?x=%2f HTTP/1.1\r\n")
@@ -112,7 +119,10 @@ async def test_only_the_proxy_gets_the_login(authority: Authority) -> None:
 
 @on_uvloop
 async def test_an_address_of_ipv6_is_in_brackets() -> None:
-    async with ScriptedUpstream(answer(b"ok")) as upstream, ForwardProxy({"fd00::1": upstream.port}) as proxy:
+    async with (
+        ScriptedUpstream(answer(b"ok")) as upstream,
+        ForwardProxy({"fd00::1": upstream.port}) as proxy,
+    ):
         assert await ask(by(proxy.url), "http://[fd00::1]:8080/") == b"ok"
     assert proxy.asked[0].startswith(b"CONNECT [fd00::1]:8080 HTTP/1.1\r\nHost: [fd00::1]:8080\r\n")
 
@@ -132,12 +142,16 @@ async def test_exceptions_and_this_machine_are_reached_without_the_proxy() -> No
         for host in ("127.0.0.1", "localhost"):
             assert await ask(by(proxy.url), f"http://{host}:{upstream.port}/") == b"ok"
         excepted = by(proxy.url, exemptions=exemptions_of("nobody.invalid", "no-proxy"))
-        assert await refusal(excepted, "http://api.nobody.invalid/") == "its name cannot be resolved"
+        assert (
+            await refusal(excepted, "http://api.nobody.invalid/") == "its name cannot be resolved"
+        )
     assert proxy.asked == []
 
 
 @on_uvloop
-async def test_a_login_that_lacks_is_asked_for_and_a_wrong_one_is_said(authority: Authority) -> None:
+async def test_a_login_that_lacks_is_asked_for_and_a_wrong_one_is_said(
+    authority: Authority,
+) -> None:
     async with company(authority, login=LOGIN) as proxy:
         lacking = await refusal(by(proxy.url), f"https://{NAME}/")
         wrong = await refusal(by(proxy.url.replace("//", "//me:another@")), f"https://{NAME}/")
@@ -152,15 +166,31 @@ EARLY_HINTS = b"HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n"
 
 
 NO_TUNNELS = [
-    (NTLM, False, "wants Negotiate or NTLM (407), and there is only Basic here: put a local proxy in between"),
+    (
+        NTLM,
+        False,
+        "wants Negotiate or NTLM (407), and there is only Basic here: put a local proxy in between",
+    ),
     (b"HTTP/1.1 407 X\r\n\r\n", False, "wants a user and a password (407)"),
     (b"HTTP/1.1 403 Go \x1b[31m away\r\n\r\n", False, "refused to connect to it: 403 Forbidden"),
-    (b"HTTP/1.0 502 X\r\nContent-Length: 3\r\n\r\nabc", True, "refused to connect to it: 502 Bad Gateway"),
+    (
+        b"HTTP/1.0 502 X\r\nContent-Length: 3\r\n\r\nabc",
+        True,
+        "refused to connect to it: 502 Bad Gateway",
+    ),
     (b"HTTP/1.1 599 X\r\n\r\n", False, "refused to connect to it: 599"),
     (b"HTTP/1.1 302 Found\nLocation: http://x\n\n", False, "refused to connect to it: 302 Found"),
-    (EARLY_HINTS + b"HTTP/1.1 503 X\r\n\r\n", False, "refused to connect to it: 503 Service Unavailable"),
+    (
+        EARLY_HINTS + b"HTTP/1.1 503 X\r\n\r\n",
+        False,
+        "refused to connect to it: 503 Service Unavailable",
+    ),
     (PAGE, False, "answered CONNECT with a page in place of a tunnel"),
-    (b"SSH-2.0-OpenSSH_9.2\r\n", False, "did not answer in HTTP: its port may be that of another service"),
+    (
+        b"SSH-2.0-OpenSSH_9.2\r\n",
+        False,
+        "did not answer in HTTP: its port may be that of another service",
+    ),
     (b"\x15\x03\x03\x00\x02\x02F", False, "did not answer in HTTP"),
     (b"HTTP/1.1 200 ", True, "closed the connection before it answered"),
     (b"", True, "closed the connection before it answered"),
@@ -180,7 +210,9 @@ async def test_a_proxy_that_opens_no_tunnel_is_said_in_a_sentence() -> None:
 @on_uvloop
 async def test_a_hint_before_the_tunnel_is_skipped() -> None:
     async with answering(EARLY_HINTS + OPEN + b"", ends=True) as port:
-        with pytest.raises(UpstreamError, match="the upstream closed the connection before it answered"):
+        with pytest.raises(
+            UpstreamError, match="the upstream closed the connection before it answered"
+        ):
             await ask(by(f"http://127.0.0.1:{port}"), f"http://{NAME}/")
 
 
@@ -220,7 +252,9 @@ async def test_an_unknown_authority_is_said_with_what_adds_it(authority: Authori
 
 
 @both_loops
-async def test_an_upstream_with_a_certificate_of_nobody_is_told_nothing(authority: Authority) -> None:
+async def test_an_upstream_with_a_certificate_of_nobody_is_told_nothing(
+    authority: Authority,
+) -> None:
     told = []
 
     async def hear(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -235,7 +269,9 @@ async def test_an_upstream_with_a_certificate_of_nobody_is_told_nothing(authorit
 @both_loops
 async def test_a_certificate_for_another_host_is_said(authority: Authority) -> None:
     async with listening(serve, authority.server("other.test")) as base:
-        said = await refusal(Network(ca_file=authority.file), base.replace("127.0.0.1", "localhost"))
+        said = await refusal(
+            Network(ca_file=authority.file), base.replace("127.0.0.1", "localhost")
+        )
     assert said == "its TLS certificate was not accepted: it is for another host"
 
 
@@ -283,7 +319,9 @@ async def wanting_clients(context: ssl.SSLContext) -> AsyncIterator[int]:
 
         def run() -> None:
             connection, _ = listener.accept()
-            with context.wrap_socket(connection, server_side=True, do_handshake_on_connect=False) as tls:
+            with context.wrap_socket(
+                connection, server_side=True, do_handshake_on_connect=False
+            ) as tls:
                 try:
                     tls.do_handshake()
                 except ssl.SSLError:
@@ -311,7 +349,10 @@ async def test_a_client_certificate_is_shown_to_who_asks_for_it(authority: Autho
 @on_uvloop
 async def test_a_server_that_wants_a_client_certificate_is_understood(authority: Authority) -> None:
     async with wanting_clients(authority.server("localhost", wants_clients=True)) as port:
-        with pytest.raises(UpstreamError, match="it asks for a client certificate; the setting client-cert gives one"):
+        with pytest.raises(
+            UpstreamError,
+            match="it asks for a client certificate; the setting client-cert gives one",
+        ):
             await ask(Network(ca_file=authority.file), f"https://localhost:{port}/")
 
 
@@ -343,7 +384,9 @@ async def test_an_upstream_may_be_a_unix_socket(tmp_path: Path) -> None:
                 response = await proxy.ask(get("/v1/models?x=%2f"))
                 assert (response.status, response.body) == (b"200 OK", b"ok")
         await left.wait()
-    assert [each.split(b"\r\n")[:2] for each in heads] == [[b"GET /v1/models?x=%2f HTTP/1.1", b"host: localhost"]] * 2
+    assert [each.split(b"\r\n")[:2] for each in heads] == [
+        [b"GET /v1/models?x=%2f HTTP/1.1", b"host: localhost"]
+    ] * 2
 
 
 @both_loops
@@ -351,5 +394,8 @@ async def test_a_socket_that_is_not_there_is_said(tmp_path: Path) -> None:
     async with proxied(tmp_path, "http+unix://%2Fnowhere%2Fllm.sock") as proxy:
         response = await proxy.ask(get("/v1/models"))
     assert response.status == b"502 Bad Gateway"
-    assert b"(http+unix://%2Fnowhere%2Fllm.sock) could not be reached: No such file or directory." in response.body
+    assert (
+        b"(http+unix://%2Fnowhere%2Fllm.sock) could not be reached: No such file or directory."
+        in response.body
+    )
     assert proxy.tapes()[0].outcome == "upstream_unreachable"

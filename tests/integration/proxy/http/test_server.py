@@ -68,7 +68,9 @@ async def test_a_status_is_sent_with_its_own_reason() -> None:
 @on_uvloop
 async def test_a_taken_port_is_one_clear_sentence() -> None:
     async with served(hello) as server:
-        with pytest.raises(RecorderError, match=rf"Port {server.port} on 127.0.0.1 is taken: .* --port\.$"):
+        with pytest.raises(
+            RecorderError, match=rf"Port {server.port} on 127.0.0.1 is taken: .* --port\.$"
+        ):
             await Server(hello, "127.0.0.1", server.port, on_drain=lambda: None).start()
 
 
@@ -108,7 +110,10 @@ async def test_streams_that_do_not_end_are_ended_after_the_grace() -> None:
 @on_uvloop
 async def test_an_idle_connection_does_not_hold_up_the_end() -> None:
     async with served(hello) as server:
-        async with await RawClient.connect(server.port) as idle, await RawClient.connect(server.port) as used:
+        async with (
+            await RawClient.connect(server.port) as idle,
+            await RawClient.connect(server.port) as used,
+        ):
             await used.send(get())
             await used.response()
             await asyncio.wait_for(server.stop(GRACE_S), DEADLINE_S)
@@ -117,12 +122,16 @@ async def test_an_idle_connection_does_not_hold_up_the_end() -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 @pytest.mark.parametrize("signals", [1, 2])
-def test_the_first_signal_waits_for_streams_and_the_second_does_not(number: signal.Signals, signals: int) -> None:
+def test_the_first_signal_waits_for_streams_and_the_second_does_not(
+    number: signal.Signals, signals: int
+) -> None:
     async def scenario() -> RawResponse:
         app, ready, stopping = Streams(), asyncio.Queue[int](), asyncio.Event()
         hooks: dict[str, Any] = {"on_ready": ready.put_nowait, "on_stop": lambda _: stopping.set()}
         async with asyncio.timeout(DEADLINE_S), asyncio.TaskGroup() as tasks:
-            tasks.create_task(serve(app, "127.0.0.1", 0, on_drain=app.drain, grace_s=GRACE_S, **hooks))
+            tasks.create_task(
+                serve(app, "127.0.0.1", 0, on_drain=app.drain, grace_s=GRACE_S, **hooks)
+            )
             async with await RawClient.connect(await ready.get()) as client:
                 await client.send(get())
                 await eventually(lambda: app.open == 1)

@@ -1,4 +1,6 @@
-"""Clients of the server, one connection at a time: what HTTP/1.1 asks of it besides what the proxy does."""
+"""Clients of the server, one connection at a time: what HTTP/1.1 asks of it besides what the proxy
+does.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,15 @@ import pytest
 from recorder.journal.format import Mark
 from recorder.proxy.http import server_connection
 from recorder.proxy.http.server_exchange import Headers, ServerExchange
-from tests.support.event_loop import DEADLINE_S, Clock, both_loops, eventually, on_uvloop, settled, turns
+from tests.support.event_loop import (
+    DEADLINE_S,
+    Clock,
+    both_loops,
+    eventually,
+    on_uvloop,
+    settled,
+    turns,
+)
 from tests.support.proxy import client_of, get, proxied, rss_bytes, served
 from tests.support.sockets import (
     LAST_CHUNK,
@@ -48,13 +58,21 @@ async def path_back(incoming: ServerExchange) -> None:
 
 
 @on_uvloop
-async def test_a_client_of_http_1_0_gets_a_body_that_ends_with_the_connection(tmp_path: Path) -> None:
-    script = [Send(STREAM_HEAD + chunked(b"data: 1\n\n")), Send(chunked(b"data: 2\n\n") + LAST_CHUNK)]
+async def test_a_client_of_http_1_0_gets_a_body_that_ends_with_the_connection(
+    tmp_path: Path,
+) -> None:
+    script = [
+        Send(STREAM_HEAD + chunked(b"data: 1\n\n")),
+        Send(chunked(b"data: 2\n\n") + LAST_CHUNK),
+    ]
     async with ScriptedUpstream(script) as upstream, proxied(tmp_path, upstream.base) as proxy:
         async with await proxy.connect() as client:
             await client.send(OLD)
             head, _, body = b"".join(await reads(client)).partition(b"\r\n\r\n")
-    assert (b"transfer-encoding" in head.lower(), b"\r\nconnection: close" in head.lower()) == (False, True)
+    assert (b"transfer-encoding" in head.lower(), b"\r\nconnection: close" in head.lower()) == (
+        False,
+        True,
+    )
     assert body == b"data: 1\n\ndata: 2\n\n"
 
 
@@ -74,11 +92,15 @@ async def test_a_client_of_http_1_0_sees_that_a_body_broke_off(tmp_path: Path) -
 @on_uvloop
 async def test_an_answer_that_comes_at_once_goes_on_in_one_piece(tmp_path: Path) -> None:
     whole = STREAM_HEAD + chunked(b"data: 1\n\n") + LAST_CHUNK
-    async with ScriptedUpstream([Send(whole)]) as upstream, proxied(tmp_path, upstream.base) as proxy:
+    async with (
+        ScriptedUpstream([Send(whole)]) as upstream,
+        proxied(tmp_path, upstream.base) as proxy,
+    ):
         async with await proxy.connect() as client:
             await client.send(get())
             began = await client.read()
-            rest = b"" if began.endswith(LAST_CHUNK) else await client.read()  # the end is a turn of the loop later
+            # the end is a turn of the loop later
+            rest = b"" if began.endswith(LAST_CHUNK) else await client.read()
         (tape,) = proxy.tapes()
     assert began.partition(b"\r\n\r\n")[2] + rest == chunked(b"data: 1\n\n") + LAST_CHUNK
     assert rest in (b"", LAST_CHUNK)
@@ -137,7 +159,8 @@ async def test_what_nobody_takes_is_held_back(what: str) -> None:
         await sending
 
 
-# -- a client that asks and does not listen: what it is sent is bounded, and so is what is asked for on its behalf
+# -- a client that asks and does not listen: what it is sent is bounded, and so is what is asked for
+# on its behalf
 
 ASKED = 3_000
 LARGE = b"x" * 140_000  # as long as a list of models
@@ -157,7 +180,8 @@ async def test_requests_wait_until_the_client_takes_the_answers_before_them() ->
         await eventually(lambda: bool(asked) and asked[-1].flow.write_paused)
         await settled(lambda: len(asked))
         held_bytes = asked[0].flow.transport.get_write_buffer_size()
-        assert held_bytes <= 64 * 2**10 + len(LARGE) + 1000  # what it may have before it is full, and one answer
+        # what it may have before it is full, and one answer
+        assert held_bytes <= 64 * 2**10 + len(LARGE) + 1000
         assert len(asked) < ASKED / 10, "the kernel holds some"
         for number in range(ASKED):
             assert (await client.response()).body == b"/%d" % number + LARGE
@@ -224,7 +248,9 @@ async def test_a_client_that_takes_its_time_over_an_answer_is_not_late_with_what
             assert len((await client.response()).body) == len(LARGE) * 100
 
 
-async def test_an_idle_client_is_kept_for_a_minute_and_not_for_two(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_idle_client_is_kept_for_a_minute_and_not_for_two(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     clock = Clock(monkeypatch)
     async with client_of(path_back) as client:
         for _ in range(3):
@@ -235,12 +261,17 @@ async def test_an_idle_client_is_kept_for_a_minute_and_not_for_two(monkeypatch: 
         assert await client.read() == b""
 
 
-@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="Only Linux says there what a process takes.")
+@pytest.mark.skipif(
+    not Path("/proc/self/statm").exists(), reason="Only Linux says there what a process takes."
+)
 @on_uvloop
 async def test_a_client_that_asks_and_does_not_listen_takes_little_memory_and_leaves_none_behind(
     tmp_path: Path,
 ) -> None:
-    async with ScriptedUpstream(answer(LARGE)) as upstream, proxied(tmp_path, upstream.base) as proxy:
+    async with (
+        ScriptedUpstream(answer(LARGE)) as upstream,
+        proxied(tmp_path, upstream.base) as proxy,
+    ):
         for _ in range(20):
             await proxy.ask(get())
         before = rss_bytes()
@@ -272,7 +303,10 @@ async def test_who_is_answered_before_the_body_was_asked_for_is_let_go() -> None
 @pytest.mark.parametrize("coding", ["length", "chunked"])
 @on_uvloop
 async def test_an_offer_of_http_2_is_declined_and_the_request_answered(coding: str) -> None:
-    """Java's client makes it with each first request. To httptools all that follows is that other protocol."""
+    """Java's client makes it with each first request.
+
+    To httptools all that follows is that other protocol.
+    """
 
     async def app(incoming: ServerExchange) -> None:
         body = b""
@@ -281,7 +315,9 @@ async def test_an_offer_of_http_2_is_declined_and_the_request_answered(coding: s
         incoming.respond(200, [], b"%b %b" % (incoming.path, body))
 
     offer = (b"Connection: Upgrade, HTTP2-Settings", b"Upgrade: h2c", b"HTTP2-Settings: AAEAAEAA")
-    framed = chunked(b"{") + chunked(b"}") + b"0\r\nTrailer: x\r\n\r\n" if coding == "chunked" else b"{}"
+    framed = (
+        chunked(b"{") + chunked(b"}") + b"0\r\nTrailer: x\r\n\r\n" if coding == "chunked" else b"{}"
+    )
     framing = b"Transfer-Encoding: chunked" if coding == "chunked" else b"Content-Length: 2"
     request = get("/a", *offer, framing, method="POST") + framed
     for cut in (len(request), len(request) - len(framed), len(request) - 3):
@@ -289,7 +325,11 @@ async def test_an_offer_of_http_2_is_declined_and_the_request_answered(coding: s
             await client.send(request[:cut])
             await turns()
             await client.send(request[cut:] + get("/b") + request)
-            assert [(await client.response()).body for _ in range(3)] == [b"/a {}", b"/b ", b"/a {}"]
+            assert [(await client.response()).body for _ in range(3)] == [
+                b"/a {}",
+                b"/b ",
+                b"/a {}",
+            ]
 
 
 @on_uvloop
@@ -319,14 +359,17 @@ async def test_an_app_that_fails_is_a_500_or_breaks_off(caplog: pytest.LogCaptur
             incoming.start(200, [], first=b"begun")
         raise ZeroDivisionError
 
-    for path, expected in (("/early", (b"500 Internal Server Error", "complete")), ("/late", (b"200 OK", "closed"))):
+    for path, expected in (
+        ("/early", (b"500 Internal Server Error", "complete")),
+        ("/late", (b"200 OK", "closed")),
+    ):
         async with client_of(app) as client:
             await client.send(get(path))
             response = await client.response()
             assert (response.status, response.ending) == expected
-    assert [record.getMessage() for record in caplog.records if record.levelno == logging.ERROR] == [
-        "a request could not be answered: ZeroDivisionError"
-    ] * 2
+    assert [
+        record.getMessage() for record in caplog.records if record.levelno == logging.ERROR
+    ] == ["a request could not be answered: ZeroDivisionError"] * 2
 
 
 @pytest.mark.parametrize("said", [4, 6])
@@ -344,10 +387,13 @@ async def test_a_body_of_another_length_than_was_said_is_cut_off(said: int) -> N
 
 
 @pytest.mark.parametrize(
-    "header", [(b"x-a", b"1\r\nX-B: 2"), (b"x\n", b"1"), (b"x-a: 1", b"2"), (b"", b"1"), (b"x", b"\0")]
+    "header",
+    [(b"x-a", b"1\r\nX-B: 2"), (b"x\n", b"1"), (b"x-a: 1", b"2"), (b"", b"1"), (b"x", b"\0")],
 )
 @on_uvloop
-async def test_no_header_is_sent_that_is_read_as_something_else(header: tuple[bytes, bytes]) -> None:
+async def test_no_header_is_sent_that_is_read_as_something_else(
+    header: tuple[bytes, bytes],
+) -> None:
     headers: Headers = [(b"x-good", b"1"), header]
 
     async def app(incoming: ServerExchange) -> None:
@@ -416,9 +462,15 @@ async def test_trailers_are_no_headers() -> None:
     trailers = b"0\r\nAuthorization: x\r\nContent_Length: 3\r\n\r\n"
     async with client_of(app) as client:
         await client.send(
-            get("/a", b"Transfer-Encoding: chunked", method="POST") + chunked(b"{}") + trailers + get("/b")
+            get("/a", b"Transfer-Encoding: chunked", method="POST")
+            + chunked(b"{}")
+            + trailers
+            + get("/b")
         )
-        assert [(await client.response()).body for _ in range(2)] == [b"host transfer-encoding", b"host"]
+        assert [(await client.response()).body for _ in range(2)] == [
+            b"host transfer-encoding",
+            b"host",
+        ]
 
 
 ENDLESS = {

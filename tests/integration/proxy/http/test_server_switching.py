@@ -1,4 +1,6 @@
-"""Connections that are switched to another protocol: what the server gives its app, and takes of it, from then on."""
+"""Connections that are switched to another protocol: what the server gives its app, and takes of
+it, from then on.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,15 @@ import pytest
 from recorder.proxy.http import server_connection
 from recorder.proxy.http.server_connection import HELD_BYTES
 from recorder.proxy.http.server_exchange import Headers, ServerExchange
-from tests.support.event_loop import DEADLINE_S, POLL_S, both_loops, eventually, on_uvloop, settled, turns
+from tests.support.event_loop import (
+    DEADLINE_S,
+    POLL_S,
+    both_loops,
+    eventually,
+    on_uvloop,
+    settled,
+    turns,
+)
 from tests.support.proxy import client_of, get, served
 from tests.support.sockets import KERNEL_BYTES, RawClient, reset
 
@@ -69,7 +79,9 @@ async def test_the_first_of_the_raw_bytes_go_with_the_head() -> None:
 
     async with client_of(app) as client:
         await client.send(get("/ws", *OFFER))
-        assert await client.rest() == SWITCHED.replace(b"Switching Protocols", b"Fine") + b"first last"
+        assert (
+            await client.rest() == SWITCHED.replace(b"Switching Protocols", b"Fine") + b"first last"
+        )
 
 
 @pytest.mark.parametrize("early", [b"", get("/next")])
@@ -159,7 +171,9 @@ async def test_the_app_reads_on_after_its_own_end() -> None:
 async def test_an_app_that_returns_after_its_end_leaves_the_client_time_to_read(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Closing at once would answer what the client still sends with a RST, and drop what it has not read."""
+    """Closing at once would answer what the client still sends with a RST, and drop what it has not
+    read.
+    """
     monkeypatch.setattr(server_connection, "HEAD_S", 0.3)
 
     async def app(incoming: ServerExchange) -> None:
@@ -203,7 +217,9 @@ async def test_a_switched_connection_without_an_end_is_reset(how: str) -> None:
 
 @pytest.mark.parametrize("is_held", [False, True])
 @both_loops
-async def test_a_client_that_resets_cancels_the_app(is_held: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_client_that_resets_cancels_the_app(
+    is_held: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(server_connection, "LOOK_S", 0.05)
     began, gone = asyncio.Event(), []
 

@@ -39,7 +39,10 @@ def test_a_transcript_is_known_by_its_first_lines() -> None:
 
 def test_the_lines_of_an_answer_are_one_response() -> None:
     _, last = read(counting())
-    assert answer(last)["content"] == [thought("The tool has answered."), told("There are 42 bottles.")]
+    assert answer(last)["content"] == [
+        thought("The tool has answered."),
+        told("There are 42 bottles."),
+    ]
     assert answer(last)["usage"]["output_tokens"] == 83
 
 
@@ -71,7 +74,10 @@ def test_a_sub_agent_of_an_older_version_is_a_thread_of_its_own() -> None:
     for line in side.lines:
         del line["agentId"]
     lines.lines[2:2] = side.lines
-    threads = {answer(each)["id"]: dict(each.request.headers).get("x-claude-code-agent-id") for each in read(lines)}
+    threads = {
+        answer(each)["id"]: dict(each.request.headers).get("x-claude-code-agent-id")
+        for each in read(lines)
+    }
     assert threads == {"msg_1": None, "msg_2": None, "msg_3": "side-1"}
 
 
@@ -85,7 +91,10 @@ def test_messages_that_claude_code_made_itself_are_not_responses() -> None:
 def test_an_exchange_has_no_byte_of_a_response_to_answer_with() -> None:
     first, _ = read(counting())
     assert first.request.derived == "a transcript of Claude Code"
-    assert first.damage == "it is derived from a transcript of Claude Code: no byte of a response is known"
+    assert (
+        first.damage
+        == "it is derived from a transcript of Claude Code: no byte of a response is known"
+    )
     assert first.end is not None
     assert not first.end.lossless
 
@@ -106,9 +115,13 @@ def test_half_a_line_at_the_end_is_not_a_fault() -> None:
     assert (read.skipped, len(read.ids)) == ([], 2)
 
 
-def test_a_line_that_is_too_long_is_named_and_the_next_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_line_that_is_too_long_is_named_and_the_next_is_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(transcripts, "LINE_LIMIT", 2**20)
     long = b'{"type":"user","content":"%b"}\n' % (b"x" * 3 * 2**20)
     read = ClaudeCode(io.BytesIO(long + data_of(counting())))
-    assert [(line.number, line.reason) for line in read.skipped] == [(1, "it is over 1 MiB, more than any request")]
+    assert [(line.number, line.reason) for line in read.skipped] == [
+        (1, "it is over 1 MiB, more than any request")
+    ]
     assert len(read.ids) == 2

@@ -11,7 +11,15 @@ import pytest
 from recorder.cassettes.content import formats
 from recorder.cassettes.transcripts.codex import Codex
 from recorder.model.events import Recording
-from tests.support.transcripts import FORK, OLD_TURN, OWN_TURN, SUB_THREAD, THREAD, CodexLines, counted_by_codex
+from tests.support.transcripts import (
+    FORK,
+    OLD_TURN,
+    OWN_TURN,
+    SUB_THREAD,
+    THREAD,
+    CodexLines,
+    counted_by_codex,
+)
 from tests.unit.cassettes.test_cassettes import imported, recordings
 
 
@@ -95,7 +103,12 @@ def test_a_sub_agent_is_of_the_session_that_began_it() -> None:
     lines.used(10)
     [each] = read(lines)
     headers = dict(each.request.headers)
-    assert transcript(lines).name == headers["session-id"] == headers["x-codex-parent-thread-id"] == THREAD
+    assert (
+        transcript(lines).name
+        == headers["session-id"]
+        == headers["x-codex-parent-thread-id"]
+        == THREAD
+    )
     assert headers["thread-id"] == SUB_THREAD
 
 

@@ -42,7 +42,10 @@ def test_calls_thoughts_and_results_are_parts_of_the_api(form: Any, has_results:
     asked = json.loads(last.request_body)["contents"]
     assert asked[0] == {"role": "model", "parts": [call]}
     assert asked[1]["parts"][0]["functionResponse"]["response"] == {"output": "42"}
-    assert (thought, said) == ({"text": "**Bottles**\nThey were counted.", "thought": True}, {"text": "42."})
+    assert (thought, said) == (
+        {"text": "**Bottles**\nThey were counted.", "thought": True},
+        {"text": "42."},
+    )
 
 
 def test_a_message_that_is_written_again_counts_once() -> None:

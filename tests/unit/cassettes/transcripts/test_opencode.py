@@ -52,7 +52,9 @@ def test_tokens_are_counted_as_the_api_counts_them(sessions: list[Transcript]) -
     assert (usage["prompt_tokens"], usage["completion_tokens"]) == (213 + 7168 + 10, 19 + 64)
 
 
-def test_the_files_of_an_older_version_have_the_same(sessions: list[Transcript], tmp_path: Path) -> None:
+def test_the_files_of_an_older_version_have_the_same(
+    sessions: list[Transcript], tmp_path: Path
+) -> None:
     """That a newer one has copied them into its database changes nothing."""
     found: dict[str, set[str]] = {}
     for path in (kept_in_files(tmp_path / "storage") / "session" / "global").iterdir():

@@ -13,9 +13,15 @@ ENDPOINTS = {  # where spans are sent, and what it is called
     "http://127.0.0.1:4318": ("http://127.0.0.1:4318/v1/traces", "http://127.0.0.1:4318"),
     "http://127.0.0.1:4318/": ("http://127.0.0.1:4318/v1/traces", "http://127.0.0.1:4318"),
     "https://a.example/otlp": ("https://a.example/otlp/v1/traces", "https://a.example/otlp"),
-    "https://a.example/otlp/v1/traces": ("https://a.example/otlp/v1/traces", "https://a.example/otlp"),
+    "https://a.example/otlp/v1/traces": (
+        "https://a.example/otlp/v1/traces",
+        "https://a.example/otlp",
+    ),
     "https://a.example/v1/metrics/": ("https://a.example/v1/traces", "https://a.example"),
-    "https://a.example?key=k#team-b": ("https://a.example/v1/traces?key=k", "https://a.example#team-b"),
+    "https://a.example?key=k#team-b": (
+        "https://a.example/v1/traces?key=k",
+        "https://a.example#team-b",
+    ),
     "https://u:p@a.example/x": ("https://u:p@a.example/x/v1/traces", "https://a.example/x"),
     "http://[::1]:4318": ("http://[::1]:4318/v1/traces", "http://[::1]:4318"),
 }
@@ -35,7 +41,10 @@ def test_what_is_not_a_url_is_not_repeated() -> None:
 
 
 def test_headers_are_names_and_values() -> None:
-    assert headers_of(["Authorization=Bearer a=b", " x-team = c "]) == {"authorization": "Bearer a=b", "x-team": "c"}
+    assert headers_of(["Authorization=Bearer a=b", " x-team = c "]) == {
+        "authorization": "Bearer a=b",
+        "x-team": "c",
+    }
     assert headers_of_environment("a=b%20c,d=e%2Cf, ,") == {"a": "b c", "d": "e,f"}
     for wrong in (f"=={SECRET}", SECRET, f"a b={SECRET}", f"x={SECRET}\nHost: y", f"x=ä{SECRET}"):
         with pytest.raises(UsageError) as refused:

@@ -35,8 +35,38 @@ def test_what_a_convention_lacks_is_written_under_the_newest() -> None:
 def test_metrics_have_the_units_and_bounds_of_the_convention() -> None:
     """Source: docs/gen-ai/gen-ai-metrics.md of the convention."""
     tokens, duration, first_chunk = (list(each.bounds) for each in INSTRUMENTS)
-    assert tokens == [1, 4, 16, 64, 256, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304, 16777216, 67108864]
-    seconds = [0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92]
+    assert tokens == [
+        1,
+        4,
+        16,
+        64,
+        256,
+        1024,
+        4096,
+        16384,
+        65536,
+        262144,
+        1048576,
+        4194304,
+        16777216,
+        67108864,
+    ]
+    seconds = [
+        0.01,
+        0.02,
+        0.04,
+        0.08,
+        0.16,
+        0.32,
+        0.64,
+        1.28,
+        2.56,
+        5.12,
+        10.24,
+        20.48,
+        40.96,
+        81.92,
+    ]
     assert duration == first_chunk == seconds
     assert [each.unit for each in INSTRUMENTS] == ["{token}", "s", "s"]
     assert not any(each.name.startswith("gen_ai.server") for each in INSTRUMENTS)

@@ -20,7 +20,10 @@ ANTHROPIC = [
             {"type": "tool_use", "id": "toolu_1", "name": "weather", "input": {"city": "Bern"}},
         ],
     },
-    {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "toolu_1", "content": "sunny"}]},
+    {
+        "role": "user",
+        "content": [{"type": "tool_result", "tool_use_id": "toolu_1", "content": "sunny"}],
+    },
 ]
 CHAT = [
     {"role": "user", "content": [{"type": "text", "text": "Weather?"}]},
@@ -29,7 +32,11 @@ CHAT = [
         "reasoning_content": "Look.",
         "content": "I look.",
         "tool_calls": [
-            {"id": "toolu_1", "type": "function", "function": {"name": "weather", "arguments": '{"city":"Bern"}'}}
+            {
+                "id": "toolu_1",
+                "type": "function",
+                "function": {"name": "weather", "arguments": '{"city":"Bern"}'},
+            }
         ],
     },
     {"role": "tool", "tool_call_id": "toolu_1", "content": "sunny"},
@@ -41,10 +48,18 @@ EXPECTED: list[dict[str, Any]] = [
         "parts": [
             {"type": "reasoning", "content": "Look."},
             {"type": "text", "content": "I look."},
-            {"type": "tool_call", "id": "toolu_1", "name": "weather", "arguments": {"city": "Bern"}},
+            {
+                "type": "tool_call",
+                "id": "toolu_1",
+                "name": "weather",
+                "arguments": {"city": "Bern"},
+            },
         ],
     },
-    {"role": "tool", "parts": [{"type": "tool_call_response", "id": "toolu_1", "response": "sunny"}]},
+    {
+        "role": "tool",
+        "parts": [{"type": "tool_call_response", "id": "toolu_1", "response": "sunny"}],
+    },
 ]
 
 
@@ -66,9 +81,22 @@ def test_messages_with_blocks(api: str, messages: Any) -> None:
 def test_items_of_responses_are_messages_of_their_own() -> None:
     items = [
         {"role": "user", "content": "Weather?"},
-        {"type": "reasoning", "summary": [{"type": "summary_text", "text": "Look."}], "encrypted_content": "x"},
-        {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "I look."}]},
-        {"type": "function_call", "call_id": "toolu_1", "name": "weather", "arguments": '{"city":"Bern"}'},
+        {
+            "type": "reasoning",
+            "summary": [{"type": "summary_text", "text": "Look."}],
+            "encrypted_content": "x",
+        },
+        {
+            "type": "message",
+            "role": "assistant",
+            "content": [{"type": "output_text", "text": "I look."}],
+        },
+        {
+            "type": "function_call",
+            "call_id": "toolu_1",
+            "name": "weather",
+            "arguments": '{"city":"Bern"}',
+        },
         {"type": "function_call_output", "call_id": "toolu_1", "output": "sunny"},
     ]
     found = said("openai-responses", "input", items)
@@ -79,7 +107,13 @@ def test_items_of_responses_are_messages_of_their_own() -> None:
 
 def test_contents_of_gemini() -> None:
     contents = [
-        {"role": "user", "parts": [{"text": "Weather?"}, {"inlineData": {"mimeType": "image/png", "data": "eA=="}}]},
+        {
+            "role": "user",
+            "parts": [
+                {"text": "Weather?"},
+                {"inlineData": {"mimeType": "image/png", "data": "eA=="}},
+            ],
+        },
         {
             "role": "model",
             "parts": [
@@ -87,7 +121,10 @@ def test_contents_of_gemini() -> None:
                 {"functionCall": {"name": "weather", "args": {"city": "Bern"}}},
             ],
         },
-        {"role": "user", "parts": [{"functionResponse": {"name": "weather", "response": {"result": "sunny"}}}]},
+        {
+            "role": "user",
+            "parts": [{"functionResponse": {"name": "weather", "response": {"result": "sunny"}}}],
+        },
     ]
     assert said("gemini", "contents", contents) == [
         {
@@ -106,7 +143,9 @@ def test_contents_of_gemini() -> None:
         },
         {
             "role": "tool",
-            "parts": [{"type": "tool_call_response", "id": "weather", "response": {"result": "sunny"}}],
+            "parts": [
+                {"type": "tool_call_response", "id": "weather", "response": {"result": "sunny"}}
+            ],
         },
     ]
 
@@ -122,7 +161,9 @@ def test_contents_of_gemini() -> None:
     ],
 )
 def test_a_system_prompt_is_its_parts(api: str, member: str, system: Any) -> None:
-    assert instructions(conversation(api, **{member: system})) == [{"type": "text", "content": "Be brief."}]
+    assert instructions(conversation(api, **{member: system})) == [
+        {"type": "text", "content": "Be brief."}
+    ]
 
 
 def test_a_block_without_a_form_stays_as_it_is() -> None:
@@ -134,26 +175,59 @@ def test_a_block_without_a_form_stays_as_it_is() -> None:
 @pytest.mark.parametrize(
     "items",
     [
-        *(None, 1, {}, [], [None], [1.5], ["text"], [{}], [{"role": 5}], [{"role": "user"}], [[[]]]),
+        *(
+            None,
+            1,
+            {},
+            [],
+            [None],
+            [1.5],
+            ["text"],
+            [{}],
+            [{"role": 5}],
+            [{"role": "user"}],
+            [[[]]],
+        ),
         [
             {
                 "role": "user",
-                "content": [None, 1, [], {"type": 5}, {"type": "text"}, {"text": None}, {"type": "reasoning"}],
+                "content": [
+                    None,
+                    1,
+                    [],
+                    {"type": 5},
+                    {"type": "text"},
+                    {"text": None},
+                    {"type": "reasoning"},
+                ],
             }
         ],
-        [{"role": "assistant", "tool_calls": [None, {}, {"type": 5}, {"type": "function", "function": "x"}]}],
+        [
+            {
+                "role": "assistant",
+                "tool_calls": [None, {}, {"type": 5}, {"type": "function", "function": "x"}],
+            }
+        ],
         [
             {"type": "function_call", "arguments": "{"},
             {"type": "tool_use"},
             {"functionCall": 5},
             {"functionResponse": 5},
         ],
-        [{"role": "user", "content": {"type": "text", "text": {"deep": 1}}}, {"type": "thinking", "thinking": 5}],
+        [
+            {"role": "user", "content": {"type": "text", "text": {"deep": 1}}},
+            {"type": "thinking", "thinking": 5},
+        ],
     ],
 )
 @pytest.mark.parametrize(
     ("api", "member"),
-    [("anthropic", "messages"), ("openai-chat", "messages"), ("openai-responses", "input"), ("gemini", "contents")],
+    [
+        ("anthropic", "messages"),
+        ("openai-chat", "messages"),
+        ("openai-responses", "input"),
+        ("gemini", "contents"),
+    ],
 )
 def test_nothing_that_was_recorded_raises(api: str, member: str, items: Any) -> None:
     for message in said(api, member, items):

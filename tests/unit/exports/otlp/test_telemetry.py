@@ -20,7 +20,10 @@ def test_a_trace_has_the_bytes_of_its_session() -> None:
 def test_a_span_has_the_documented_digest() -> None:
     """docs/opentelemetry.md says what of, so that other programs find the spans of an exchange."""
     assert span_id(EXCHANGE) == sha256(f"{EXCHANGE} exchange".encode()).hexdigest()[:16]
-    assert span_id(EXCHANGE, "tool 0 call_1") == sha256(f"{EXCHANGE} tool 0 call_1".encode()).hexdigest()[:16]
+    assert (
+        span_id(EXCHANGE, "tool 0 call_1")
+        == sha256(f"{EXCHANGE} tool 0 call_1".encode()).hexdigest()[:16]
+    )
 
 
 def test_an_id_with_half_a_character_has_a_span() -> None:
@@ -31,7 +34,9 @@ def test_an_id_with_half_a_character_has_a_span() -> None:
     ("digest", "expected"),
     [(bytes(8) + b"12345678" + bytes(16), b"12345678"), (bytes(31) + b"1", bytes(7) + b"1")],
 )
-def test_a_span_id_is_never_zero(digest: bytes, expected: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_span_id_is_never_zero(
+    digest: bytes, expected: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
     class Hash:
         def __init__(self, _: Any) -> None: ...
 

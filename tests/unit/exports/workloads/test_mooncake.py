@@ -31,11 +31,18 @@ def test_two_prompts_share_exactly_the_blocks_that_both_begin_with(
         block_keys(segments([*shared, *end]), tokens, block_tokens, token_bytes)
         for end, tokens in zip(ends, (one_tokens, other_tokens), strict=True)
     )
-    assert (len(first), len(second)) == (-(-one_tokens // block_tokens), -(-other_tokens // block_tokens))
-    common = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(first, second, strict=False)))
+    assert (len(first), len(second)) == (
+        -(-one_tokens // block_tokens),
+        -(-other_tokens // block_tokens),
+    )
+    common = sum(
+        1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(first, second, strict=False))
+    )
     same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
     size = block_tokens * token_bytes
     least, shortest = min(len(first), len(second)), min(len(one), len(other))
-    shared_blocks = sum(1 for at in range(1, least + 1) if int(at * size) <= same and at * size <= shortest)
+    shared_blocks = sum(
+        1 for at in range(1, least + 1) if int(at * size) <= same and at * size <= shortest
+    )
     assert common == (least if one == other else shared_blocks)
     assert not set(first[common:]) & set(second[common:])

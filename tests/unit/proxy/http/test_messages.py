@@ -1,4 +1,6 @@
-"""The seam between transports: what is adapted keeps its order and its pressure, and nobody looks for methods."""
+"""The seam between transports: what is adapted keeps its order and its pressure, and nobody looks
+for methods.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,9 @@ from recorder.proxy.http.messages import IteratedBody, IteratedUpload, Upload
 from tests.support.corpus import ROOT
 
 SEAM = [
-    path for folder in ("proxy", "replay", "commands/serving") for path in (ROOT / "recorder" / folder).rglob("*.py")
+    path
+    for folder in ("proxy", "replay", "commands/serving")
+    for path in (ROOT / "recorder" / folder).rglob("*.py")
 ]
 
 

@@ -1,4 +1,6 @@
-"""The settings of a network as values: what a URL of a proxy says, which hosts it is not for, what TLS trusts."""
+"""The settings of a network as values: what a URL of a proxy says, which hosts it is not for, what
+TLS trusts.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,14 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 
 from recorder.errors import UsageError
-from recorder.proxy.http.network import Endpoint, Network, UpstreamProxy, exemptions_of, proxies_of, proxy_of
+from recorder.proxy.http.network import (
+    Endpoint,
+    Network,
+    UpstreamProxy,
+    exemptions_of,
+    proxies_of,
+    proxy_of,
+)
 from tests.support.corpus import ROOT
 from tests.support.forward_proxy import Authority
 
@@ -125,14 +134,18 @@ def test_this_machine_is_reached_directly() -> None:
         ({"HTTPS_PROXY": "", "all_proxy": "http://d:4"}, "d:4", "d:4"),
     ],
 )
-def test_variables_name_a_proxy_by_scheme(environment: dict[str, str], http: str | None, https: str | None) -> None:
+def test_variables_name_a_proxy_by_scheme(
+    environment: dict[str, str], http: str | None, https: str | None
+) -> None:
     found = proxies_of(environment)
     expected = {scheme: name for scheme, name in (("http", http), ("https", https)) if name}
     assert {scheme: proxy.name for scheme, proxy in found.items()} == expected
 
 
 def test_a_wrong_variable_is_named() -> None:
-    with pytest.raises(UsageError, match=r"^ALL_PROXY is a proxy with HTTP, .* SOCKS is not supported"):
+    with pytest.raises(
+        UsageError, match=r"^ALL_PROXY is a proxy with HTTP, .* SOCKS is not supported"
+    ):
         proxies_of({"ALL_PROXY": "socks5://x:1"})
     with pytest.raises(UsageError, match=r"^NO_PROXY: '10.0.0.0/33' is not a block of addresses"):
         exemptions_of("10.0.0.0/33", "NO_PROXY")
@@ -162,10 +175,16 @@ def test_files_that_cannot_be_used_are_named(authority: Authority, tmp_path: Pat
         (Network(ca_file=tmp_path / "none.pem"), "none.pem cannot be read: No such file"),
         (Network(ca_file=tmp_path), "cannot be read: Is a directory"),
         (Network(ca_file=empty), "empty.pem cannot be used: it must hold certificates in PEM"),
-        (Network(client_cert=certificate, client_key=tmp_path / "none.key"), "none.key cannot be read"),
+        (
+            Network(client_cert=certificate, client_key=tmp_path / "none.key"),
+            "none.key cannot be read",
+        ),
         (Network(client_cert=certificate), "client.pem cannot be used"),
         (Network(client_cert=certificate, client_key=empty), "client.pem cannot be used"),
-        (Network(client_cert=certificate, client_key=encrypted), "has a password: give a key without one"),
+        (
+            Network(client_cert=certificate, client_key=encrypted),
+            "has a password: give a key without one",
+        ),
     ):
         with pytest.raises(UsageError, match=sentence):
             network.tls()

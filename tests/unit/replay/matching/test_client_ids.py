@@ -35,11 +35,20 @@ def codex(output: str, *more: dict[str, Any]) -> MatchRequest:
 def waits(id: str, *, split: int = 7, number: int = 0) -> list[bytes]:
     """The answer that waits for an agent: arguments bit by bit, then whole, then in the item."""
     arguments = json.dumps({"targets": [id], "timeout_ms": 20000})
-    item = {"type": "function_call", "id": "fc_1", "call_id": "call_2", "name": "wait_agent", "arguments": arguments}
+    item = {
+        "type": "function_call",
+        "id": "fc_1",
+        "call_id": "call_2",
+        "name": "wait_agent",
+        "arguments": arguments,
+    }
     at = {"item_id": "fc_1", "output_index": number}
     bits = [arguments[start : start + split] for start in range(0, len(arguments), split)]
     return [
-        *(event("response.function_call_arguments.delta", n, **at, delta=bit) for n, bit in enumerate(bits)),
+        *(
+            event("response.function_call_arguments.delta", n, **at, delta=bit)
+            for n, bit in enumerate(bits)
+        ),
         event("response.function_call_arguments.done", 98, **at, arguments=arguments),
         event("response.output_item.done", 99, output_index=number, item=item),
     ]
@@ -65,8 +74,15 @@ def test_an_agent_is_waited_for_under_the_id_that_it_has_in_this_run(split: int)
 
 def test_the_next_turn_of_that_client_matches_too() -> None:
     def turns(id: str) -> list[MatchRequest]:
-        wait = {"type": "function_call", "name": "wait_agent", "arguments": json.dumps({"targets": [id]})}
-        waited = {"type": "function_call_output", "output": f'{{"status":{{"{id}":{{"completed":"42"}}}}}}'}
+        wait = {
+            "type": "function_call",
+            "name": "wait_agent",
+            "arguments": json.dumps({"targets": [id]}),
+        }
+        waited = {
+            "type": "function_call_output",
+            "output": f'{{"status":{{"{id}":{{"completed":"42"}}}}}}',
+        }
         told = f'<subagent_notification>\n{{"agent_path":"{id}"}}\n</subagent_notification>'
         said = {"role": "user", "content": told}
         first = SPAWNED.format(id, "Bohr")
@@ -86,7 +102,9 @@ def test_an_equal_request_gets_the_recorded_bytes() -> None:
 
 def test_two_agents_are_not_mistaken_for_each_other() -> None:
     """Also where one client has an id that the other one has too."""
-    both = [{"type": "function_call_output", "output": SPAWNED.format(id, "x")} for id in (AGENT, OTHER)]
+    both = [
+        {"type": "function_call_output", "output": SPAWNED.format(id, "x")} for id in (AGENT, OTHER)
+    ]
     recorded = record(codex("", *both), *waits(AGENT), *waits(OTHER, number=1))
     answer = given_for(codex("", *reversed(both)), recorded)
     assert [piece.raw for piece in answer.pieces] == [*waits(OTHER), *waits(AGENT, number=1)]
@@ -94,11 +112,18 @@ def test_two_agents_are_not_mistaken_for_each_other() -> None:
 
 def test_a_handle_that_both_have_stays_though_another_is_a_part_of_it() -> None:
     def told(*ids: str) -> list[dict[str, Any]]:
-        return [{"type": "function_call_output", "output": f"<task-id>{id}</task-id>"} for id in ids]
+        return [
+            {"type": "function_call_output", "output": f"<task-id>{id}</task-id>"} for id in ids
+        ]
 
-    recorded = record(codex("", *told("task-1", "task-1-b")), *waits("task-1-b"), *waits("task-1", number=1))
+    recorded = record(
+        codex("", *told("task-1", "task-1-b")), *waits("task-1-b"), *waits("task-1", number=1)
+    )
     answer = given_for(codex("", *told("work-9", "task-1-b")), recorded)
-    assert [piece.raw for piece in answer.pieces] == [*waits("task-1-b"), *waits("work-9", number=1)]
+    assert [piece.raw for piece in answer.pieces] == [
+        *waits("task-1-b"),
+        *waits("work-9", number=1),
+    ]
 
 
 def test_a_client_that_has_more_of_them_gets_the_recorded_ones() -> None:
@@ -116,17 +141,30 @@ def test_without_its_rule_nothing_is_put_in() -> None:
 
 @table(("theirs", "mine"), [("86068", "91667"), ("86068", "1234"), ("1234", "86068")])
 @table("split", [1, 3, 50])
-def test_the_number_of_a_process_is_put_into_arguments_and_nowhere_else(theirs: str, mine: str, split: int) -> None:
+def test_the_number_of_a_process_is_put_into_arguments_and_nowhere_else(
+    theirs: str, mine: str, split: int
+) -> None:
     def answer(id: str) -> bytes:
         arguments = f'{{"session_id": {id}, "chars": ""}}'
         bits = [arguments[start : start + split] for start in range(0, len(arguments), split)]
-        told = b"".join(event("response.function_call_arguments.delta", 7, output_index=0, delta=bit) for bit in bits)
-        rest = {"arguments": arguments, "usage": int(theirs), "near": f"{theirs}9 1.{theirs} x{theirs}"}
-        return told + event("response.function_call_arguments.done", int(theirs), output_index=0, **rest)
+        told = b"".join(
+            event("response.function_call_arguments.delta", 7, output_index=0, delta=bit)
+            for bit in bits
+        )
+        rest = {
+            "arguments": arguments,
+            "usage": int(theirs),
+            "near": f"{theirs}9 1.{theirs} x{theirs}",
+        }
+        return told + event(
+            "response.function_call_arguments.done", int(theirs), output_index=0, **rest
+        )
 
     recorded = record(codex(RUNNING.format(theirs, "04800e")), answer(theirs))
     given = joined(body(given_for(codex(RUNNING.format(mine, "63f1b4")), recorded)))
-    assert given == joined(answer(mine).replace(b'"sequence_number": %b' % mine.encode(), b'"sequence_number": 7'))
+    assert given == joined(
+        answer(mine).replace(b'"sequence_number": %b' % mine.encode(), b'"sequence_number": 7')
+    )
 
 
 def joined(stream: bytes) -> tuple[str, list[Any]]:
@@ -144,8 +182,14 @@ def claude(id: str, file: str, took: int) -> MatchRequest:
         f"<task-notification>\n<task-id>{id}</task-id>\n<output-file>{file}</output-file>\n"
         f"<usage><tool_uses>1</tool_uses><duration_ms>{took}</duration_ms></usage>\n</task-notification>"
     )
-    result = {"type": "tool_result", "tool_use_id": "toolu_1", "content": [{"type": "text", "text": launched}]}
-    said = [{"role": "user", "content": [each]} for each in (result, {"type": "text", "text": told})]
+    result = {
+        "type": "tool_result",
+        "tool_use_id": "toolu_1",
+        "content": [{"type": "text", "text": launched}],
+    }
+    said = [
+        {"role": "user", "content": [each]} for each in (result, {"type": "text", "text": told})
+    ]
     asked = {"model": "m", "messages": [{"role": "user", "content": "go"}, *said]}
     return ask(asked, "/v1/messages", upstream="anthropic")
 
@@ -162,22 +206,30 @@ SHAPES: dict[str, Callable[[str], Any]] = {
         "delta": {"type": "input_json_delta", "partial_json": bit},
     },
     "chat": lambda bit: {
-        "choices": [{"index": 0, "delta": {"tool_calls": [{"index": 2, "function": {"arguments": bit}}]}}]
+        "choices": [
+            {"index": 0, "delta": {"tool_calls": [{"index": 2, "function": {"arguments": bit}}]}}
+        ]
     },
-    "gemini": lambda bit: {"candidates": [{"content": {"parts": [{"text": bit}], "role": "model"}, "index": 0}]},
+    "gemini": lambda bit: {
+        "candidates": [{"content": {"parts": [{"text": bit}], "role": "model"}, "index": 0}]
+    },
 }
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("shape", SHAPES)
 @given(st.data())
-def test_a_path_of_another_length_is_put_in_wherever_it_was_split(shape: str, data: st.DataObject) -> None:
+def test_a_path_of_another_length_is_put_in_wherever_it_was_split(
+    shape: str, data: st.DataObject
+) -> None:
     short = "/tmp/claude-0/-p/72db488d-466e-4387-98f0-ed1091aa693f/tasks/a72b73ec22c17af52.output"
     pair = [(short, LONGER), (LONGER, short)][data.draw(st.integers(0, 1))]
     words = data.draw(st.lists(st.text('aé"\\\n😀 ', max_size=5), min_size=3, max_size=3))
     split = data.draw(st.integers(1, 200))
     told = [f"{words[0]} {path} {words[1]} {path} {words[2]}" for path in pair]
-    recorded = record(claude("a72b73ec22c17af52", pair[0], 214), *deltas(told[0], split, SHAPES[shape]))
+    recorded = record(
+        claude("a72b73ec22c17af52", pair[0], 214), *deltas(told[0], split, SHAPES[shape])
+    )
     total = len(body(recorded))
     cuts = sorted(data.draw(st.lists(st.integers(0, total), max_size=5)))
     sizes = [end - start for start, end in zip([0, *cuts], [*cuts, total], strict=True)]
@@ -199,7 +251,9 @@ def leaves(stream: bytes, shape: str) -> Iterable[str]:
             steps = ("delta", "partial_json", "choices", "tool_calls", "function", "arguments")
             more = ("candidates", "content", "parts", "text")
             value = (
-                value[0] if isinstance(value, list) else next(value[name] for name in (*steps, *more) if name in value)
+                value[0]
+                if isinstance(value, list)
+                else next(value[name] for name in (*steps, *more) if name in value)
             )
         if value is not None:
             yield value
@@ -215,16 +269,34 @@ def test_texts_of_two_calls_at_once_are_not_one_text() -> None:
 
 
 def test_a_document_is_answered_in_the_client_s_ids_too() -> None:
-    said = b' {"output": [{"arguments": "{\\"targets\\":[\\"%b\\"]}", "id": "fc_1"}],\n  "n": 1.0}\n'
-    recorded = record(codex(SPAWNED.format(AGENT, "x")), said % AGENT.encode(), content_type="application/json")
+    said = (
+        b' {"output": [{"arguments": "{\\"targets\\":[\\"%b\\"]}", "id": "fc_1"}],\n  "n": 1.0}\n'
+    )
+    recorded = record(
+        codex(SPAWNED.format(AGENT, "x")), said % AGENT.encode(), content_type="application/json"
+    )
     assert body(given_for(codex(SPAWNED.format(OTHER, "x")), recorded)) == said % OTHER.encode()
 
 
 DEEP = b'{"a": ' + b"[" * 5000
-UNREADABLE = [b"", b"data: {", b"data: \xff\xfe\n\n", b"data: [[[{", DEEP, b"data: [DONE]\n\n", b"\0"]
+UNREADABLE = [
+    b"",
+    b"data: {",
+    b"data: \xff\xfe\n\n",
+    b"data: [[[{",
+    DEEP,
+    b"data: [DONE]\n\n",
+    b"\0",
+]
 
 
-@table("raw", [*([raw, AGENT.encode()] for raw in UNREADABLE), [*waits(AGENT), b": " + b"x" * ANSWER_BYTES + b"\n\n"]])
+@table(
+    "raw",
+    [
+        *([raw, AGENT.encode()] for raw in UNREADABLE),
+        [*waits(AGENT), b": " + b"x" * ANSWER_BYTES + b"\n\n"],
+    ],
+)
 def test_what_cannot_be_read_or_is_over_the_limit_stays_as_it_is(raw: list[bytes]) -> None:
     recorded = record(codex(SPAWNED.format(AGENT, "x")), *raw)
     assert given_for(codex(SPAWNED.format(OTHER, "x")), recorded) is recorded

@@ -1,4 +1,6 @@
-"""Requests that have only what is new, matched with those that have the whole history, and the other way round."""
+"""Requests that have only what is new, matched with those that have the whole history, and the
+other way round.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,16 @@ from recorder.replay.matching.noise import Rules
 from recorder.replay.matching.rules import Rule
 from recorder.wire import logical_request
 from recorder.wire.logical_request import LogicalRequest, LogicalRequests
-from tests.support.conversations import RESULT, answer, asks, by_delta, made, said, user, whole_history
+from tests.support.conversations import (
+    RESULT,
+    answer,
+    asks,
+    by_delta,
+    made,
+    said,
+    user,
+    whole_history,
+)
 from tests.support.recordings import ask
 
 STRICT = Rules(until="noise")
@@ -25,8 +36,13 @@ def bodies(recordings: list[Recording]) -> list[Any]:
 
 
 def continuing(ids: list[str]) -> list[Any]:
-    """The requests of `by_delta` but for the first, each with the id that the response before it has in this run."""
-    return [{**body, "previous_response_id": id} for body, id in zip(bodies(by_delta())[1:], ids, strict=True)]
+    """The requests of `by_delta` but for the first, each with the id that the response before it
+    has in this run.
+    """
+    return [
+        {**body, "previous_response_id": id}
+        for body, id in zip(bodies(by_delta())[1:], ids, strict=True)
+    ]
 
 
 def numbers(matcher: Matcher, requests: list[Any]) -> list[int]:
@@ -49,7 +65,9 @@ def test_a_miss_names_what_differs_and_not_how_it_was_sent() -> None:
     assert isinstance(found, Miss)
     assert found.nearest is not None
     assert found.nearest.number == 2
-    assert [str(each) for each in found.differences] == ['input[2].output: recorded "7", asked "12"']
+    assert [str(each) for each in found.differences] == [
+        'input[2].output: recorded "7", asked "12"'
+    ]
 
 
 def test_a_link_to_nothing_recorded_is_a_difference() -> None:

@@ -25,7 +25,11 @@ from tests.support.tables import table
 AN_ID = "01a20550-59f6-4491-b3cf-ad21b33fcf0c"
 TEXTS = st.text(st.characters(exclude_categories=()), max_size=20)
 VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | TEXTS,
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | TEXTS,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3),
     max_leaves=10,
 )
@@ -54,12 +58,21 @@ def says(text: str, **fields: Any) -> dict[str, Any]:
 
 def turn(length: int, instructions: str) -> dict[str, Any]:
     """A turn of an agent after so many others, whose instructions are not the same in each run."""
-    said = [{"role": role, "content": f"{role} {number}"} for number in range(length) for role in ("user", "assistant")]
-    return says("", instructions=instructions) | {"input": [*said, {"role": "user", "content": "next"}]}
+    said = [
+        {"role": role, "content": f"{role} {number}"}
+        for number in range(length)
+        for role in ("user", "assistant")
+    ]
+    return says("", instructions=instructions) | {
+        "input": [*said, {"role": "user", "content": "next"}]
+    }
 
 
 def system_message(words: str) -> dict[str, Any]:
-    return {"model": "m", "messages": [{"role": "system", "content": words}, {"role": "user", "content": "hi"}]}
+    return {
+        "model": "m",
+        "messages": [{"role": "system", "content": words}, {"role": "user", "content": "hi"}],
+    }
 
 
 def tool_output(words: str) -> dict[str, Any]:
@@ -72,7 +85,8 @@ def form(model: str, sound: bytes, boundary: str = "a1b2c3d4e5") -> MatchRequest
     """An upload as the SDK of OpenAI sends one."""
     fields = (
         b'Content-Disposition: form-data; name="model"\r\n\r\n' + model.encode(),
-        b'Content-Disposition: form-data; name="file"; filename="a.wav"\r\nContent-Type: audio/wav\r\n\r\n' + sound,
+        b'Content-Disposition: form-data; name="file"; filename="a.wav"\r\nContent-Type: audio/wav\r\n\r\n'
+        + sound,
     )
     mark = b"--" + boundary.encode()
     body = b"".join([*(mark + b"\r\n" + field + b"\r\n" for field in fields), mark, b"--\r\n"])
@@ -82,7 +96,9 @@ def form(model: str, sound: bytes, boundary: str = "a1b2c3d4e5") -> MatchRequest
 
 def shuffled(value: Any, order: random.Random) -> Any:
     if isinstance(value, dict):
-        return {name: shuffled(value[name], order) for name in order.sample(list(value), len(value))}
+        return {
+            name: shuffled(value[name], order) for name in order.sample(list(value), len(value))
+        }
     return [shuffled(each, order) for each in value] if isinstance(value, list) else value
 
 
@@ -107,8 +123,13 @@ class TestExact:
         assert isinstance(found, Match) == (recorded == asked)
 
     def test_a_whole_number_is_the_same_with_a_fraction_and_true_is_not_one(self) -> None:
-        assert matched(Matcher([record(ask(b'{"temperature": 1}'))]), ask(b'{"temperature": 1.0}')).how == "exact"
-        [found] = missed(Matcher([record(ask(b'{"stream": true}'))]), ask(b'{"stream": 1}')).differences
+        assert (
+            matched(Matcher([record(ask(b'{"temperature": 1}'))]), ask(b'{"temperature": 1.0}')).how
+            == "exact"
+        )
+        [found] = missed(
+            Matcher([record(ask(b'{"stream": true}'))]), ask(b'{"stream": 1}')
+        ).differences
         assert found.recorded is not None
         assert "true" in found.recorded
 
@@ -116,7 +137,11 @@ class TestExact:
         "target",
         [
             *("/v1/responses", "/responses", "/openai/v1/responses", "/openai/responses"),
-            *("/v1/%72esponses", "https://api.openai.com/v1/responses", "/v1/responses?key=s&access_token=t"),
+            *(
+                "/v1/%72esponses",
+                "https://api.openai.com/v1/responses",
+                "/v1/responses?key=s&access_token=t",
+            ),
         ],
     )
     def test_all_spellings_of_a_place_are_the_same(self, target: str) -> None:
@@ -126,7 +151,11 @@ class TestExact:
     @table(
         "other",
         [
-            *(ask({}, "/v1/responses", method="PUT"), ask({}, "/v1/responses/compact"), ask({}, "/v2/responses")),
+            *(
+                ask({}, "/v1/responses", method="PUT"),
+                ask({}, "/v1/responses/compact"),
+                ask({}, "/v2/responses"),
+            ),
             *(ask({}, "/v1/responses?beta=true"), ask({}, "/v1/responses", upstream="azure")),
         ],
     )
@@ -139,7 +168,10 @@ class TestExact:
         missed(Matcher([recorded]), get("/v1/files?after=f&limit=2"))
 
     def test_a_parameter_whose_value_was_not_kept_is_not_compared(self) -> None:
-        assert matched(Matcher([record(get("/v1/files?purpose=REDACTED&key=REDACTED"))]), get("/v1/files?key=mine")).how
+        assert matched(
+            Matcher([record(get("/v1/files?purpose=REDACTED&key=REDACTED"))]),
+            get("/v1/files?key=mine"),
+        ).how
 
 
 class TestNoise:
@@ -153,11 +185,21 @@ class TestNoise:
         expected = [recordings[number] for number in (1, 0, 2)]
         assert [matched(matcher, ask(says("hi", user=name))).recorded for name in "bac"] == expected
 
-    def test_an_agent_that_runs_elsewhere_matches_though_the_model_names_the_recorded_directory(self) -> None:
+    def test_an_agent_that_runs_elsewhere_matches_though_the_model_names_the_recorded_directory(
+        self,
+    ) -> None:
         def turn(directory: str) -> dict[str, Any]:
             said = says(f"<environment_context>\n  <cwd>{directory}</cwd>\n</environment_context>")
-            call = {"type": "function_call", "call_id": "call_1", "arguments": '{"cmd": "ls /home/me/project/src"}'}
-            result = {"type": "function_call_output", "call_id": "call_1", "output": f"{directory}/src/x.py"}
+            call = {
+                "type": "function_call",
+                "call_id": "call_1",
+                "arguments": '{"cmd": "ls /home/me/project/src"}',
+            }
+            result = {
+                "type": "function_call_output",
+                "call_id": "call_1",
+                "output": f"{directory}/src/x.py",
+            }
             return {**said, "input": [*said["input"], call, result]}
 
         matcher = Matcher([record(ask(turn("/home/me/project")))])
@@ -181,9 +223,15 @@ class TestNoise:
 
     def test_rules_say_how_far_down_a_match_is_looked_for(self) -> None:
         recordings = [record(ask(says("hi", user="a", instructions="1")))]
-        noisy, moved = ask(says("hi", user="b", instructions="1")), ask(says("hi", user="a", instructions="2"))
+        noisy, moved = (
+            ask(says("hi", user="b", instructions="1")),
+            ask(says("hi", user="a", instructions="2")),
+        )
         assert matched(Matcher(recordings), noisy).how == "noise"
-        assert [each.path for each in missed(Matcher(recordings, Rules(until="exact")), noisy).differences] == ["user"]
+        assert [
+            each.path
+            for each in missed(Matcher(recordings, Rules(until="exact")), noisy).differences
+        ] == ["user"]
         found = matched(at_position(recordings), moved)
         assert (found.how, found.differing) == ("position", ("instructions",))
 
@@ -209,7 +257,9 @@ class TestNoise:
 
 
 NOON, LATER = "2026-11-26T20:29:03.707+00:00", "2026-11-27T08:00:00Z"
-HOME, ELSEWHERE = (f"/root/.copilot/session-state/{id}/x" for id in ("b7ec4433-36d9-4951-b01a-a59f4c60b60a", AN_ID))
+HOME, ELSEWHERE = (
+    f"/root/.copilot/session-state/{id}/x" for id in ("b7ec4433-36d9-4951-b01a-a59f4c60b60a", AN_ID)
+)
 
 
 class TestStamps:
@@ -226,7 +276,14 @@ class TestStamps:
             (f"Files are in {HOME}.", f"Files are in {ELSEWHERE}."),
         ],
     )
-    @table("of", [says, lambda text: says("go", instructions=text), lambda text: says("go", tools=[{"name": text}])])
+    @table(
+        "of",
+        [
+            says,
+            lambda text: says("go", instructions=text),
+            lambda text: says("go", tools=[{"name": text}]),
+        ],
+    )
     def test_the_only_one_that_differs_in_times_and_uuids_answers(
         self, of: Callable[[str], dict[str, Any]], one: str, other: str
     ) -> None:
@@ -244,7 +301,9 @@ class TestStamps:
             ("commit 0123456789abcdef0123456789abcdef", "commit fedcba9876543210fedcba9876543210"),
         ],
     )
-    def test_a_date_a_time_of_day_and_other_words_are_what_is_asked(self, one: str, other: str) -> None:
+    def test_a_date_a_time_of_day_and_other_words_are_what_is_asked(
+        self, one: str, other: str
+    ) -> None:
         missed(Matcher([record(ask(says(one)))], self.STAMPS), ask(says(other)))
 
     def test_a_parameter_is_not_a_text(self) -> None:
@@ -261,14 +320,18 @@ class TestStamps:
 
     def test_without_strictness_it_answers_again(self) -> None:
         matcher = Matcher([record(ask(says(f"It is {NOON}.")))], self.STAMPS, strict=False)
-        assert [matched(matcher, ask(says(f"It is {time}."))).how for time in (LATER, NOON, LATER)] == [
-            *("stamps", "exact", "stamps")
-        ]
+        assert [
+            matched(matcher, ask(says(f"It is {time}."))).how for time in (LATER, NOON, LATER)
+        ] == [*("stamps", "exact", "stamps")]
 
     def test_a_miss_for_want_of_the_rung_says_how_it_is_allowed(self) -> None:
         recordings = [record(ask(says(f"It is {NOON}.")))]
-        assert 'until = "stamps"' in missed(Matcher(recordings), ask(says(f"It is {LATER}."))).message
-        assert 'until = "stamps"' not in missed(Matcher(recordings), ask(says("It is late."))).message
+        assert (
+            'until = "stamps"' in missed(Matcher(recordings), ask(says(f"It is {LATER}."))).message
+        )
+        assert (
+            'until = "stamps"' not in missed(Matcher(recordings), ask(says("It is late."))).message
+        )
 
 
 class TestPosition:
@@ -276,7 +339,10 @@ class TestPosition:
         def turn(words: str) -> dict[str, Any]:
             result = {"type": "function_call_output", "call_id": "call_1", "output": words}
             said = says("list the files", instructions=words, tools=[{"name": words}])
-            return {**said, "input": [{"role": "developer", "content": words}, *said["input"], result]}
+            return {
+                **said,
+                "input": [{"role": "developer", "content": words}, *said["input"], result],
+            }
 
         recorded = record(ask(turn("took 3 s")))
         found = matched(at_position([recorded]), ask(turn("took 4 s")))
@@ -287,19 +353,30 @@ class TestPosition:
         [
             ("/v1/chat/completions", "tools", {"messages": [{"role": "user", "content": "hi"}]}),
             ("/v1/messages", "system", {"messages": [{"role": "user", "content": "hi"}]}),
-            ("/v1/models/g:streamGenerateContent", "systemInstruction", {"contents": [{"parts": [{"text": "hi"}]}]}),
+            (
+                "/v1/models/g:streamGenerateContent",
+                "systemInstruction",
+                {"contents": [{"parts": [{"text": "hi"}]}]},
+            ),
         ],
         ids=("chat", "anthropic", "gemini"),
     )
-    def test_conversations_of_all_apis_have_positions(self, target: str, words: str, said: dict[str, Any]) -> None:
+    def test_conversations_of_all_apis_have_positions(
+        self, target: str, words: str, said: dict[str, Any]
+    ) -> None:
         matcher = at_position([record(ask({**said, words: "1"}, target))])
         missed(matcher, ask({**said, words: "2", "n": 1}, target))
         assert matched(matcher, ask({**said, words: "2"}, target)).how == "position"
 
     def test_the_words_of_a_wrapped_request_have_a_position_too(self) -> None:
         def wrapped(words: str) -> MatchRequest:
-            request = {"contents": [{"role": "user", "parts": [{"text": "hi"}]}], "systemInstruction": words}
-            return ask({"model": "g", "request": request}, "/v1internal:streamGenerateContent?alt=sse")
+            request = {
+                "contents": [{"role": "user", "parts": [{"text": "hi"}]}],
+                "systemInstruction": words,
+            }
+            return ask(
+                {"model": "g", "request": request}, "/v1internal:streamGenerateContent?alt=sse"
+            )
 
         assert matched(at_position([record(wrapped("1"))]), wrapped("2")).how == "position"
 
@@ -310,12 +387,20 @@ class TestPosition:
             {"stream": False},
             {"temperature": 1},
             {"input": "hi"},
-            {"input": [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "hello"}]},
+            {
+                "input": [
+                    {"role": "user", "content": "hi"},
+                    {"role": "assistant", "content": "hello"},
+                ]
+            },
             {"previous_response_id": "resp_1"},
         ],
     )
     def test_what_changes_the_question_is_another_position(self, change: dict[str, Any]) -> None:
-        missed(at_position([record(ask(says("hi", instructions="1")))]), ask(says("hi", instructions="2") | change))
+        missed(
+            at_position([record(ask(says("hi", instructions="1")))]),
+            ask(says("hi", instructions="2") | change),
+        )
 
     def test_the_results_of_other_calls_are_another_position(self) -> None:
         def turn(call_id: str, output: str) -> dict[str, Any]:
@@ -329,7 +414,10 @@ class TestPosition:
     @table(
         ("recorded", "asked"),
         [
-            ("Go.\n\n<details>\nOpen: a.py\n</details>", "Go.\n\n<details>\nOpen: b.py\n</details>"),
+            (
+                "Go.\n\n<details>\nOpen: a.py\n</details>",
+                "Go.\n\n<details>\nOpen: b.py\n</details>",
+            ),
             ("<now>9:00</now>\n\n<tabs>1</tabs>\nGo.", "<now>9:05</now>\n\n<tabs>2</tabs>\nGo."),
             ("Go.\n<context kind='a'>x</context>\n", "Go."),
         ],
@@ -350,13 +438,18 @@ class TestPosition:
             ("<a>1</a>\n<b>2</b>", "<a>1</a>\n<b>3</b>"),
         ],
     )
-    def test_elements_that_are_or_stand_in_the_text_are_the_question(self, recorded: str, asked: str) -> None:
+    def test_elements_that_are_or_stand_in_the_text_are_the_question(
+        self, recorded: str, asked: str
+    ) -> None:
         missed(at_position([record(ask(says(recorded)))]), ask(says(asked)))
 
     def test_two_at_the_same_position_are_not_chosen_from(self) -> None:
         recordings = [record(ask(says("hi", instructions=words))) for words in ("1", "2")]
         matcher = at_position(recordings)
-        assert "2 of them are at the same position" in missed(matcher, ask(says("hi", instructions="3"))).message
+        assert (
+            "2 of them are at the same position"
+            in missed(matcher, ask(says("hi", instructions="3"))).message
+        )
         matched(matcher, ask(says("hi", instructions="2")))
         assert matched(matcher, ask(says("hi", instructions="3"))).recorded is recordings[0]
 
@@ -383,15 +476,22 @@ class TestUse:
     def test_without_strictness_a_second_run_is_answered_as_the_first(self) -> None:
         recordings = [record(ask(says("hi")), name=str(number)) for number in range(3)]
         matcher = Matcher(recordings, strict=False)
-        assert [matched(matcher, ask(says("hi"))).recorded for _ in range(7)] == [*recordings * 2, recordings[0]]
+        assert [matched(matcher, ask(says("hi"))).recorded for _ in range(7)] == [
+            *recordings * 2,
+            recordings[0],
+        ]
         missed(matcher, ask(says("ho")))
 
-    def test_without_strictness_an_agent_that_runs_again_is_answered_by_position_again(self) -> None:
+    def test_without_strictness_an_agent_that_runs_again_is_answered_by_position_again(
+        self,
+    ) -> None:
         recordings = [record(ask(turn(length, "1")), name=str(length)) for length in range(3)]
         matcher = at_position(recordings, strict=False)
         for run in "234":
             found = [matched(matcher, ask(turn(length, run))) for length in range(3)]
-            assert [(each.recorded, each.how) for each in found] == [(each, "position") for each in recordings]
+            assert [(each.recorded, each.how) for each in found] == [
+                (each, "position") for each in recordings
+            ]
 
     def test_without_strictness_what_was_matched_closely_is_found_by_position_later(self) -> None:
         matcher = at_position([record(ask(turn(1, "1")))], strict=False)
@@ -421,7 +521,10 @@ class TestUse:
     def test_a_get_ends_with_the_last_state(self) -> None:
         states = [record(get("/v1/models"), name=str(number)) for number in range(2)]
         matcher = Matcher(states)
-        assert [matched(matcher, get("/models")).recorded for _ in range(4)] == [*states, *states[1:] * 2]
+        assert [matched(matcher, get("/models")).recorded for _ in range(4)] == [
+            *states,
+            *states[1:] * 2,
+        ]
 
     def test_what_was_not_asked_for_is_unused(self) -> None:
         recordings = [record(ask(says(text))) for text in "abc"]
@@ -434,26 +537,43 @@ class TestUse:
         matcher.match(ask({}, "/v1/responses?key=secret"))
         matcher.match(ask({"a": 1}))
         first, second = matcher.seen()
-        assert (first.how, first.exchange_id, first.target) == ("exact", "e-1", "/v1/responses?key=REDACTED")
+        assert (first.how, first.exchange_id, first.target) == (
+            "exact",
+            "e-1",
+            "/v1/responses?key=REDACTED",
+        )
         assert second.how == "miss"
         assert second.message
         assert "a:" in second.message
 
     def test_no_two_threads_get_the_same(self) -> None:
         bodies = [says("hi", user=str(number % 7)) for number in range(400)]
-        matcher = Matcher([record(ask(body), name=str(number)) for number, body in enumerate(bodies)])
+        matcher = Matcher(
+            [record(ask(body), name=str(number)) for number, body in enumerate(bodies)]
+        )
         with ThreadPoolExecutor(16) as threads:
             found = list(threads.map(lambda body: matched(matcher, ask(body)), bodies))
         assert len({match.recorded.exchange.exchange_id for match in found}) == len(bodies)
         assert matcher.unused() == []
 
     @given(st.lists(st.booleans(), min_size=12, max_size=12))
-    def test_two_agents_with_equal_histories_match_turn_by_turn_in_any_interleaving(self, turns: list[bool]) -> None:
+    def test_two_agents_with_equal_histories_match_turn_by_turn_in_any_interleaving(
+        self, turns: list[bool]
+    ) -> None:
         def history(length: int, session: str) -> MatchRequest:
-            said = [{"role": role, "content": f"{role} {turn}"} for turn in range(length) for role in ("user", "model")]
-            return ask(says("", prompt_cache_key=session) | {"input": [*said, {"role": "user", "content": "next"}]})
+            said = [
+                {"role": role, "content": f"{role} {turn}"}
+                for turn in range(length)
+                for role in ("user", "model")
+            ]
+            return ask(
+                says("", prompt_cache_key=session)
+                | {"input": [*said, {"role": "user", "content": "next"}]}
+            )
 
-        recordings = [record(history(turn, s), name=f"{s}{turn}") for turn in range(6) for s in "ab"]
+        recordings = [
+            record(history(turn, s), name=f"{s}{turn}") for turn in range(6) for s in "ab"
+        ]
         matcher = Matcher(recordings)
         at = {"c": 0, "d": 0}
         for is_first in turns:
@@ -475,13 +595,26 @@ class TestMiss:
         assert [each.path for each in noisy.differences] == ["input[0].content"]
 
     def test_fewer_differences_are_nearer_within_a_message_too(self) -> None:
-        far, near = record(ask(says("a", x=[1, 2, 3], y=1))), record(ask(says("b", x=[4, 5, 6], y=2)))
-        assert missed(Matcher([record(ask(b"bytes")), far, near]), ask(says("c", x=[4, 5, 6], y=1))).nearest is near
+        far, near = (
+            record(ask(says("a", x=[1, 2, 3], y=1))),
+            record(ask(says("b", x=[4, 5, 6], y=2))),
+        )
+        assert (
+            missed(
+                Matcher([record(ask(b"bytes")), far, near]), ask(says("c", x=[4, 5, 6], y=1))
+            ).nearest
+            is near
+        )
         far, near = (record(ask(says("", input=[{"a": 1, "b": b, "c": b}]))) for b in (1, 2))
-        assert missed(Matcher([far, near]), ask(says("", input=[{"a": 9, "b": 2, "c": 2}]))).nearest is near
+        assert (
+            missed(Matcher([far, near]), ask(says("", input=[{"a": 9, "b": 2, "c": 2}]))).nearest
+            is near
+        )
 
     def test_the_nearest_is_found_among_many(self) -> None:
-        recordings = [record(ask(says("", input=[number, number + 1]))) for number in range(0, 100, 2)]
+        recordings = [
+            record(ask(says("", input=[number, number + 1]))) for number in range(0, 100, 2)
+        ]
         assert missed(Matcher(recordings), ask(says("", input=[80, -1]))).nearest is recordings[40]
 
     def test_one_that_waits_for_its_request_is_nearer_than_one_that_was_asked_for(self) -> None:
@@ -495,7 +628,9 @@ class TestMiss:
 
     def test_one_with_as_many_messages_is_nearer_than_one_with_more(self) -> None:
         def said(*texts: str) -> MatchRequest:
-            return ask({"model": "m", "input": [{"role": "user", "content": text} for text in texts]})
+            return ask(
+                {"model": "m", "input": [{"role": "user", "content": text} for text in texts]}
+            )
 
         recordings = [record(said("a", "b", "c")), record(said("x", "y"))]
         assert missed(Matcher(recordings), said("a", "b")).nearest is recordings[1]
@@ -507,7 +642,9 @@ class TestMiss:
             (b"\xff\x00", b"\xff\x01", 'file.content: recorded "2 bytes, SHA-256 '),
         ],
     )
-    def test_of_a_form_the_part_that_differs_is_named(self, recorded: bytes, asked: bytes, said: str) -> None:
+    def test_of_a_form_the_part_that_differs_is_named(
+        self, recorded: bytes, asked: bytes, said: str
+    ) -> None:
         recordings = [record(form("whisper-1", recorded))]
         miss = missed(Matcher(recordings), form("whisper-1", asked, "f6a7b8c9d0"))
         assert [each.path for each in miss.differences] == ["file.content"]
@@ -516,7 +653,9 @@ class TestMiss:
         assert '\n  model.content: recorded "whisper-1", asked "whisper-2"' in changed.message
 
     def test_long_texts_are_shown_where_they_part(self) -> None:
-        [found] = missed(Matcher([record(ask(says("x" * 9_000 + "one")))]), ask(says("x" * 9_000 + "two"))).differences
+        [found] = missed(
+            Matcher([record(ask(says("x" * 9_000 + "one")))]), ask(says("x" * 9_000 + "two"))
+        ).differences
         assert found.recorded is not None
         assert found.recorded.startswith("…x")
         assert found.recorded.endswith('xone"')
@@ -526,7 +665,9 @@ class TestMiss:
 
     def test_of_a_list_too_long_to_compare_it_says_so(self) -> None:
         numbers = list(range(150_000))
-        [found] = missed(Matcher([record(ask({"input": numbers}))]), ask({"input": [*numbers, 1]})).differences
+        [found] = missed(
+            Matcher([record(ask({"input": numbers}))]), ask({"input": [*numbers, 1]})
+        ).differences
         assert found.path == "input"
         assert found.requested == "150001 members, not all compared"
 
@@ -542,7 +683,9 @@ class TestMiss:
         miss = missed(Matcher([]), ask({}))
         assert (miss.nearest, "there are no recordings" in miss.message) == (None, True)
 
-    @table("body", [b"", b"\xff", b"{", b"[" * 100_000, b'"\\ud800"', b"NaN", b"1e999", b"9" * 9_000])
+    @table(
+        "body", [b"", b"\xff", b"{", b"[" * 100_000, b'"\\ud800"', b"NaN", b"1e999", b"9" * 9_000]
+    )
     def test_no_body_is_too_strange(self, body: bytes) -> None:
         missed(Matcher([record(ask(says("hi")))]), ask(body))
         assert matched(Matcher([record(ask(body))]), ask(body)).how == "exact"
@@ -555,13 +698,17 @@ class TestRetrieved:
         made = record(ask(says("hi")), *stream("resp_1"))
         matcher = Matcher([record(ask(says("ho")), *stream("resp_2")), made])
         for after in range(5):
-            found = matched(matcher, get(f"/v1/responses/resp_1?stream=true&starting_after={after}"))
+            found = matched(
+                matcher, get(f"/v1/responses/resp_1?stream=true&starting_after={after}")
+            )
             assert (found.recorded, found.after) == (made, after)
         assert matched(matcher, get("/v1/responses/resp_1?stream=true")).after is None
         assert len(matcher.unused()) == 2
 
     def test_a_recorded_question_is_answered_first(self) -> None:
-        resumed = record(get("/v1/responses/resp_1?stream=true&starting_after=2"), *stream("resp_1")[3:])
+        resumed = record(
+            get("/v1/responses/resp_1?stream=true&starting_after=2"), *stream("resp_1")[3:]
+        )
         matcher = Matcher([record(ask(says("hi")), *stream("resp_1")), resumed])
         found = matched(matcher, get("/v1/responses/resp_1?stream=true&starting_after=2"))
         assert (found.recorded, found.after) == (resumed, None)
@@ -577,7 +724,9 @@ class TestRetrieved:
         matcher = Matcher([cut, rest])
 
         def part(after: int) -> Recording:
-            return matched(matcher, get(f"/v1/responses/resp_1?stream=true&starting_after={after}")).recorded
+            return matched(
+                matcher, get(f"/v1/responses/resp_1?stream=true&starting_after={after}")
+            ).recorded
 
         assert [part(after) for after in (1, 2, 4, 9)] == [cut, cut, rest, rest]
 
@@ -587,8 +736,13 @@ class TestRetrieved:
         missed(matcher, get("/v1/responses/resp_1"))
 
     def test_the_response_as_a_document_is_what_its_last_event_states(self) -> None:
-        found = matched(Matcher([record(ask(says("hi")), *stream("resp_1"))]), get("/v1/responses/resp_1")).recorded
-        assert b"".join(piece.raw for piece in found.pieces) == b'{"id": "resp_1", "status": "completed"}'
+        found = matched(
+            Matcher([record(ask(says("hi")), *stream("resp_1"))]), get("/v1/responses/resp_1")
+        ).recorded
+        assert (
+            b"".join(piece.raw for piece in found.pieces)
+            == b'{"id": "resp_1", "status": "completed"}'
+        )
         assert found.headers == [("content-type", "application/json")]
 
     def test_a_response_that_came_as_a_document_is_given_once_it_is_finished(self) -> None:
@@ -607,9 +761,16 @@ class TestRetrieved:
 
     def test_an_interaction_goes_on_after_the_event_of_an_id(self) -> None:
         made, path = ask(says("hi"), "/v1beta/interactions"), "/v1beta/interactions/i?stream=true"
-        events = [b'data: {"event_type": "step.delta", "event_id": "e%d"}\n\n' % number for number in range(5)]
-        events[0] = b'data: {"event_type": "interaction.created", "interaction": {"id": "i"}, "event_id": "e0"}\n\n'
-        matcher = Matcher([record(made, *events[:3]), record(get(f"{path}&last_event_id=e2"), *events[3:])])
+        events = [
+            b'data: {"event_type": "step.delta", "event_id": "e%d"}\n\n' % number
+            for number in range(5)
+        ]
+        events[0] = (
+            b'data: {"event_type": "interaction.created", "interaction": {"id": "i"}, "event_id": "e0"}\n\n'
+        )
+        matcher = Matcher(
+            [record(made, *events[:3]), record(get(f"{path}&last_event_id=e2"), *events[3:])]
+        )
 
         def rest(query: str) -> list[bytes]:
             return [piece.raw for piece in matched(matcher, get(f"{path}{query}")).recorded.pieces]
@@ -619,12 +780,16 @@ class TestRetrieved:
         assert rest("") == events[:3]
         missed(matcher, get(f"{path}&last_event_id=e9"))
 
-    @pytest.mark.parametrize("path", ["resp_9", "resp_1/input_items", "resp_1?stream=true&starting_after=x"])
+    @pytest.mark.parametrize(
+        "path", ["resp_9", "resp_1/input_items", "resp_1?stream=true&starting_after=x"]
+    )
     def test_other_questions_are_answered_as_recorded_only(self, path: str) -> None:
         made = record(ask(says("hi")), *stream("resp_1"))
         missed(Matcher([made]), get(f"/v1/responses/{path}"))
         missed(Matcher([made]), ask(b"", "/v1/responses/resp_1/cancel"))
-        assert matched(Matcher([made, record(get(f"/v1/responses/{path}"))]), get(f"/v1/responses/{path}"))
+        assert matched(
+            Matcher([made, record(get(f"/v1/responses/{path}"))]), get(f"/v1/responses/{path}")
+        )
 
 
 def corpus_requests() -> Iterator[tuple[str, MatchRequest]]:
@@ -637,7 +802,12 @@ def corpus_requests() -> Iterator[tuple[str, MatchRequest]]:
 def shuffled_again(requests: Sequence[tuple[str, MatchRequest]]) -> list[tuple[str, MatchRequest]]:
     order = random.Random(7)
     again = [
-        (name, msgspec.structs.replace(request, body=json.dumps(shuffled(json.loads(request.body), order)).encode()))
+        (
+            name,
+            msgspec.structs.replace(
+                request, body=json.dumps(shuffled(json.loads(request.body), order)).encode()
+            ),
+        )
         if request.body
         else (name, request)
         for name, request in requests
@@ -671,4 +841,7 @@ def test_no_real_request_matches_another_one_that_is_not_equal() -> None:
     for name, request in requests:
         assert matched(everywhere, request).how in ("exact", "noise"), name
         body = json.loads(request.body or b"{}")
-        missed(everywhere, msgspec.structs.replace(request, body=json.dumps({**body, "other": 1}).encode()))
+        missed(
+            everywhere,
+            msgspec.structs.replace(request, body=json.dumps({**body, "other": 1}).encode()),
+        )

@@ -11,14 +11,21 @@ from recorder.replay.matching.noise import DEFAULT_RULES
 CITIES = ("Bern", "Rome")
 
 
-def loop(calls: list[str | None], results: list[str | None], *, values: tuple[str, ...] = ("rain", "sun")) -> Any:
+def loop(
+    calls: list[str | None], results: list[str | None], *, values: tuple[str, ...] = ("rain", "sun")
+) -> Any:
     """A request to Gemini with two calls and their results, with these ids."""
     parts, answers = [], []
     for id, city in zip(calls, CITIES, strict=True):
         parts.append({"functionCall": with_id(id, {"name": "weather", "args": {"city": city}})})
     for id, value in zip(results, values, strict=True):
-        answers.append({"functionResponse": with_id(id, {"name": "weather", "response": {"output": value}})})
-    contents = [{"role": "user", "parts": [{"text": "Weather?"}]}, {"role": "model", "parts": parts}]
+        answers.append(
+            {"functionResponse": with_id(id, {"name": "weather", "response": {"output": value}})}
+        )
+    contents = [
+        {"role": "user", "parts": [{"text": "Weather?"}]},
+        {"role": "model", "parts": parts},
+    ]
     return {"contents": [*contents, {"role": "user", "parts": answers}]}
 
 
@@ -34,7 +41,9 @@ WITHOUT: list[str | None] = [None, None]
     [(["x", "y"], ["x", "y"]), (["x", "y"], WITHOUT), (WITHOUT, WITHOUT), (["", ""], ["", ""])],
     ids=["made", "in calls only", "left out", "empty"],
 )
-def test_an_id_that_is_left_out_is_the_one_that_it_would_be(calls: list[str | None], results: list[str | None]) -> None:
+def test_an_id_that_is_left_out_is_the_one_that_it_would_be(
+    calls: list[str | None], results: list[str | None]
+) -> None:
     recorded = DEFAULT_RULES.quiet(loop(["a", "b"], ["a", "b"])).value
     assert DEFAULT_RULES.quiet(loop(calls, results)).value == recorded
 
@@ -46,7 +55,23 @@ def test_results_of_other_calls_are_not_the_same() -> None:
 
 
 def test_a_part_that_is_no_call_gets_no_id() -> None:
-    picture = {"contents": [{"parts": [{"inlineData": {"mimeType": "image/png", "data": "aGk="}}, {"text": "What?"}]}]}
+    picture = {
+        "contents": [
+            {
+                "parts": [
+                    {"inlineData": {"mimeType": "image/png", "data": "aGk="}},
+                    {"text": "What?"},
+                ]
+            }
+        ]
+    }
     assert DEFAULT_RULES.quiet(picture).value == {
-        "contents": [{"parts": [{"inlineData": {"mimeType": "image/png", "data": "aGk="}}, {"text": "What?"}]}]
+        "contents": [
+            {
+                "parts": [
+                    {"inlineData": {"mimeType": "image/png", "data": "aGk="}},
+                    {"text": "What?"},
+                ]
+            }
+        ]
     }

@@ -15,7 +15,9 @@ KEY = FillerKey(b"k" * 32)
 texts = st.text(st.characters(codec="utf-8")) | st.text('[{"a\\u00e9 1.e5,:}]tn日😀')
 json_values = st.recursive(
     st.text(max_size=5) | st.integers() | st.floats(-9, 9) | st.booleans() | st.none(),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3)
+    ),
     max_leaves=8,
 )
 

@@ -1,4 +1,6 @@
-"""What a run of AG-UI means; that `@ag-ui/client` reads the same is in tests/acceptance/test_screen_sdks.py."""
+"""What a run of AG-UI means; that `@ag-ui/client` reads the same is in
+tests/acceptance/test_screen_sdks.py.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ STARTED: Json = {"type": "RUN_STARTED", **RUN}
 FINISHED: Json = {"type": "RUN_FINISHED", **RUN}
 
 
-def message(id: str, *deltas: str, family: str = "TEXT_MESSAGE", role: str = "assistant") -> list[Json]:
+def message(
+    id: str, *deltas: str, family: str = "TEXT_MESSAGE", role: str = "assistant"
+) -> list[Json]:
     grown = [{"type": f"{family}_CONTENT", "messageId": id, "delta": delta} for delta in deltas]
     start = {"type": f"{family}_START", "messageId": id, "role": role}
     return [start, *grown, {"type": f"{family}_END", "messageId": id}]
@@ -28,16 +32,31 @@ def message(id: str, *deltas: str, family: str = "TEXT_MESSAGE", role: str = "as
 
 def thought(id: str, *deltas: str) -> list[Json]:
     inner = message(id, *deltas, family="REASONING_MESSAGE", role="reasoning")
-    return [{"type": "REASONING_START", "messageId": id}, *inner, {"type": "REASONING_END", "messageId": id}]
+    return [
+        {"type": "REASONING_START", "messageId": id},
+        *inner,
+        {"type": "REASONING_END", "messageId": id},
+    ]
 
 
 def called(id: str, name: str, *deltas: str) -> list[Json]:
     grown = [{"type": "TOOL_CALL_ARGS", "toolCallId": id, "delta": delta} for delta in deltas]
-    start = {"type": "TOOL_CALL_START", "toolCallId": id, "toolCallName": name, "parentMessageId": "a-1"}
+    start = {
+        "type": "TOOL_CALL_START",
+        "toolCallId": id,
+        "toolCallName": name,
+        "parentMessageId": "a-1",
+    }
     return [start, *grown, {"type": "TOOL_CALL_END", "toolCallId": id}]
 
 
-RESULT: Json = {"type": "TOOL_CALL_RESULT", "messageId": "x-1", "toolCallId": "c-1", "content": "four", "role": "tool"}
+RESULT: Json = {
+    "type": "TOOL_CALL_RESULT",
+    "messageId": "x-1",
+    "toolCallId": "c-1",
+    "content": "four",
+    "role": "tool",
+}
 STEPS: list[Json] = [
     {"type": "STEP_STARTED", "stepName": "think"},
     {"type": "STATE_SNAPSHOT", "snapshot": {"dice": 0}},
@@ -46,7 +65,10 @@ STEPS: list[Json] = [
     {"type": "STEP_FINISHED", "stepName": "think"},
 ]
 STREAMS: dict[str, tuple[list[Json], ScreenReading]] = {
-    "a text": ([STARTED, *message("a-1", "Zür", "ich ✓"), FINISHED], ScreenReading("Zürich ✓", "", [], [])),
+    "a text": (
+        [STARTED, *message("a-1", "Zür", "ich ✓"), FINISHED],
+        ScreenReading("Zürich ✓", "", [], []),
+    ),
     "thoughts, a text, a call and its result": (
         [
             *(STARTED, *STEPS, *thought("r-1", "Hm", "m."), *message("a-1", "So.")),
@@ -59,7 +81,12 @@ STREAMS: dict[str, tuple[list[Json], ScreenReading]] = {
             STARTED,
             {"type": "TEXT_MESSAGE_CHUNK", "messageId": "a-1", "role": "assistant", "delta": "Hi"},
             {"type": "TEXT_MESSAGE_CHUNK", "delta": " all"},
-            {"type": "TOOL_CALL_CHUNK", "toolCallId": "c-1", "toolCallName": "roll", "delta": '{"sides"'},
+            {
+                "type": "TOOL_CALL_CHUNK",
+                "toolCallId": "c-1",
+                "toolCallName": "roll",
+                "delta": '{"sides"',
+            },
             {"type": "TOOL_CALL_CHUNK", "delta": ":6}"},
             FINISHED,
         ],
@@ -78,7 +105,11 @@ STREAMS: dict[str, tuple[list[Json], ScreenReading]] = {
                         "role": "assistant",
                         "content": " all",
                         "toolCalls": [
-                            {"id": "c-1", "type": "function", "function": {"name": "roll", "arguments": '{"sides":6}'}}
+                            {
+                                "id": "c-1",
+                                "type": "function",
+                                "function": {"name": "roll", "arguments": '{"sides":6}'},
+                            }
                         ],
                     },
                     {"id": "x-1", "role": "tool", "toolCallId": "c-1", "content": "four"},
@@ -119,7 +150,9 @@ def test_a_stream_on_an_unknown_path_is_known_by_its_first_event() -> None:
 def test_reasoning_of_before_1_0_is_read() -> None:
     told = message("", "Hm", "m.", family="THINKING_TEXT_MESSAGE")
     bare: list[Json] = [{"type": each["type"], "delta": each.get("delta")} for each in told]
-    rows = rows_of(sse(STARTED, {"type": "THINKING_START"}, *bare, {"type": "THINKING_END"}, FINISHED))
+    rows = rows_of(
+        sse(STARTED, {"type": "THINKING_START"}, *bare, {"type": "THINKING_END"}, FINISHED)
+    )
     assert (read(rows).reasoning, rows["anomalies"]) == ("Hmm.", [])
 
 
@@ -129,13 +162,22 @@ def test_the_tokens_of_all_models_of_a_run_are_its_tokens() -> None:
         {"model": "m", "inputTokens": 1, "reasoningTokens": 2},
     ]
     [row] = rows_of(sse(STARTED, {**FINISHED, "usage": usage}))["usage"]
-    assert (row.model, row.input_tokens, row.output_tokens, row.reasoning_output_tokens) == ("m", 10, 4, 2)
+    assert (row.model, row.input_tokens, row.output_tokens, row.reasoning_output_tokens) == (
+        "m",
+        10,
+        4,
+        2,
+    )
 
 
 @table(
     ("last", "status", "said"),
     [
-        ([{"type": "RUN_ERROR", "message": "out of credit", "code": "402"}], "failed", "out of credit"),
+        (
+            [{"type": "RUN_ERROR", "message": "out of credit", "code": "402"}],
+            "failed",
+            "out of credit",
+        ),
         ([{**FINISHED, "outcome": {"type": "cancelled"}}], "incomplete", None),
         ([], "incomplete", None),
     ],
@@ -146,7 +188,9 @@ def test_a_run_ends_as_it_says(last: list[Json], status: str, said: str | None) 
 
 
 def test_what_no_fact_has_is_an_anomaly() -> None:
-    rows = rows_of(sse(STARTED, {"type": "TEXT_MESSAGE_END", "messageId": "m", "novel": "words"}, FINISHED))
+    rows = rows_of(
+        sse(STARTED, {"type": "TEXT_MESSAGE_END", "messageId": "m", "novel": "words"}, FINISHED)
+    )
     assert [row.kind for row in rows["anomalies"]] == ["unread"]
 
 

@@ -34,7 +34,9 @@ from tests.support.tables import table
 
 def told(*events: Any, teller: JsonDecoder | None = None) -> list[Fact]:
     teller = teller or DIALECT.decoder()
-    return [fact for event in events for fact in teller.event(event["type"], json.dumps(event).encode())]
+    return [
+        fact for event in events for fact in teller.event(event["type"], json.dumps(event).encode())
+    ]
 
 
 def begun(content: Any, index: int = 0) -> dict[str, Any]:
@@ -57,7 +59,12 @@ TEXT = {"type": "text", "text": ""}
 TOOL = {"type": "tool_use", "id": "toolu_1", "name": "roll", "input": {}}
 START = {
     "type": "message_start",
-    "message": {"id": "msg_1", "model": "m", "content": [], "usage": {"input_tokens": 9, "output_tokens": 1}},
+    "message": {
+        "id": "msg_1",
+        "model": "m",
+        "content": [],
+        "usage": {"input_tokens": 9, "output_tokens": 1},
+    },
 }
 
 
@@ -81,8 +88,12 @@ def test_a_message_begins_with_its_id_model_and_first_usage() -> None:
         ({"input_tokens": 2**63 - 1, "output_tokens": 1}, Usage(2**63 - 1, None, None, 1)),
     ],
 )
-def test_usage_has_the_meaning_that_all_apis_give_it(reported: dict[str, Any], expected: Usage) -> None:
-    _, usage = told({"type": "message_start", "message": {"id": "msg_1", "model": "m", "usage": reported}})
+def test_usage_has_the_meaning_that_all_apis_give_it(
+    reported: dict[str, Any], expected: Usage
+) -> None:
+    _, usage = told(
+        {"type": "message_start", "message": {"id": "msg_1", "model": "m", "usage": reported}}
+    )
     assert isinstance(usage, UsageReported)
     assert usage.usage == expected
 
@@ -91,23 +102,40 @@ def test_details_of_usage_come_at_the_beginning_and_at_the_end() -> None:
     def report(*events: Any) -> UsageDetails:
         return [fact for fact in told(*events) if isinstance(fact, UsageReported)][-1].details
 
-    written = {"input_tokens": 9, "cache_creation": {"ephemeral_1h_input_tokens": 3, "ephemeral_5m_input_tokens": 2}}
+    written = {
+        "input_tokens": 9,
+        "cache_creation": {"ephemeral_1h_input_tokens": 3, "ephemeral_5m_input_tokens": 2},
+    }
     start = {"type": "message_start", "message": {"usage": {**written, "cost": 0.1}}}
-    searched = {"output_tokens": 4, "server_tool_use": {"web_search_requests": 2, "web_fetch_requests": 1}}
-    assert report(start) == UsageDetails(3, reported_cost_usd="0.1", reported_cost_source="usage.cost")
+    searched = {
+        "output_tokens": 4,
+        "server_tool_use": {"web_search_requests": 2, "web_fetch_requests": 1},
+    }
+    assert report(start) == UsageDetails(
+        3, reported_cost_usd="0.1", reported_cost_source="usage.cost"
+    )
     assert report(start, {"type": "message_delta", "delta": {}, "usage": searched}) == UsageDetails(
         3, web_searches=2, reported_cost_usd="0.1", reported_cost_source="usage.cost"
     )
     end = {"type": "message_delta", "delta": {}, "usage": {"cost": 0.000112}}
     assert report(start, end).reported_cost_usd == "0.000112"
-    assert report(start, {"type": "message_start", "message": {"usage": {"input_tokens": 1}}}) == UsageDetails()
+    assert (
+        report(start, {"type": "message_start", "message": {"usage": {"input_tokens": 1}}})
+        == UsageDetails()
+    )
 
 
 def test_a_text_block_is_a_message() -> None:
-    facts = told(begun(TEXT), delta("text_delta", text="Hel"), delta("text_delta", text="lo"), stopped())
+    facts = told(
+        begun(TEXT), delta("text_delta", text="Hel"), delta("text_delta", text="lo"), stopped()
+    )
     assert isinstance(facts[0], ItemStarted)
     assert (facts[0].item, facts[0].output_index) == (0, 0)
-    assert (facts[0].stated.kind, facts[0].stated.type, facts[0].stated.role) == ("message", "text", "assistant")
+    assert (facts[0].stated.kind, facts[0].stated.type, facts[0].stated.role) == (
+        "message",
+        "text",
+        "assistant",
+    )
     assert facts[1:3] == [TextAdded(0, "text", 0, "Hel"), TextAdded(0, "text", 0, "lo")]
     assert last_finished(facts).stated.status == "completed"
     assert last_finished(facts).stated.texts == ()
@@ -118,7 +146,10 @@ def test_thinking_is_reasoning_and_its_signature_is_only_for_the_provider() -> N
     deltas = delta("thinking_delta", thinking="Hm."), delta("signature_delta", signature="AAAA")
     facts = told(begun({"type": "thinking", "thinking": "", "signature": ""}), *deltas, stopped())
     assert TextAdded(0, "reasoning", 0, "Hm.") in facts
-    assert (last_finished(facts).stated.kind, last_finished(facts).stated.encrypted) == ("reasoning", True)
+    assert (last_finished(facts).stated.kind, last_finished(facts).stated.encrypted) == (
+        "reasoning",
+        True,
+    )
 
 
 def test_redacted_thinking_is_encrypted_from_the_beginning() -> None:
@@ -132,16 +163,30 @@ def test_the_use_of_a_tool_is_a_call(type: str) -> None:
     deltas = [delta("input_json_delta", partial_json=text) for text in ("", '{"n": 1}')]
     facts = told(begun({**TOOL, "type": type}), *deltas, stopped())
     stated = last_finished(facts).stated
-    assert (stated.kind, stated.type, stated.name, stated.call_id) == ("tool_call", type, "roll", "toolu_1")
-    assert [fact for fact in facts if isinstance(fact, TextAdded)] == [TextAdded(0, "arguments", 0, '{"n": 1}')]
+    assert (stated.kind, stated.type, stated.name, stated.call_id) == (
+        "tool_call",
+        type,
+        "roll",
+        "toolu_1",
+    )
+    assert [fact for fact in facts if isinstance(fact, TextAdded)] == [
+        TextAdded(0, "arguments", 0, '{"n": 1}')
+    ]
     assert stated.texts == ()
 
 
 @table(("input", "expected"), [({}, "{}"), ({"n": 1}, '{"n":1}')])
-def test_input_that_never_streams_is_that_of_the_beginning(input: dict[str, Any], expected: str) -> None:
-    facts = told(begun({**TOOL, "input": input}), delta("input_json_delta", partial_json=""), stopped())
+def test_input_that_never_streams_is_that_of_the_beginning(
+    input: dict[str, Any], expected: str
+) -> None:
+    facts = told(
+        begun({**TOOL, "input": input}), delta("input_json_delta", partial_json=""), stopped()
+    )
     assert last_finished(facts).stated.texts == (("arguments", 0, expected),)
-    assert last_finished(told(begun({**TOOL, "input": input}), stopped())).stated.texts[0][2] == expected
+    assert (
+        last_finished(told(begun({**TOOL, "input": input}), stopped())).stated.texts[0][2]
+        == expected
+    )
 
 
 UNAVAILABLE = {"type": "web_search_tool_result_error", "error_code": "unavailable"}
@@ -154,12 +199,20 @@ PAGE = {"type": "web_search_result", "url": "https://example.com"}
     ("block", "output", "failed"),
     [
         ({"content": [PAGE]}, '[{"type":"web_search_result","url":"https://example.com"}]', False),
-        ({"content": UNAVAILABLE}, '{"type":"web_search_tool_result_error","error_code":"unavailable"}', True),
+        (
+            {"content": UNAVAILABLE},
+            '{"type":"web_search_tool_result_error","error_code":"unavailable"}',
+            True,
+        ),
         ({"content": RAN_BADLY}, '{"type":"bash_code_execution_result","return_code":1}', True),
         ({"content": RAN}, '{"type":"bash_code_execution_result","return_code":0}', False),
         ({"content": "no", "is_error": True}, "no", True),
         ({"content": "yes", "is_error": False}, "yes", False),
-        ({"content": [{"type": "text", "text": text} for text in ("one", "two")]}, "one\ntwo", False),
+        (
+            {"content": [{"type": "text", "text": text} for text in ("one", "two")]},
+            "one\ntwo",
+            False,
+        ),
     ],
 )
 def test_a_result_of_a_tool_of_the_provider_says_whether_it_failed(
@@ -170,7 +223,10 @@ def test_a_result_of_a_tool_of_the_provider_says_whether_it_failed(
 
 
 def test_a_citation_is_an_annotation_of_its_text() -> None:
-    facts = told(begun(TEXT), delta("citations_delta", citation={"type": "char_location", "document_index": 0}))
+    facts = told(
+        begun(TEXT),
+        delta("citations_delta", citation={"type": "char_location", "document_index": 0}),
+    )
     assert facts[1] == AnnotationAdded(0, '{"type":"char_location","document_index":0}')
 
 
@@ -179,7 +235,10 @@ def test_a_compaction_is_a_text_of_no_kind() -> None:
     begins = begun({"type": "compaction", "content": None})
     facts = told(begins, delta("compaction_delta", content=None), summary, stopped())
     assert TextAdded(0, "text", 0, "so far") in facts
-    assert (last_finished(facts).stated.kind, last_finished(facts).stated.encrypted) == ("other", True)
+    assert (last_finished(facts).stated.kind, last_finished(facts).stated.encrypted) == (
+        "other",
+        True,
+    )
     assert not [fact for fact in facts if isinstance(fact, MalformedPayload | UnknownType)]
 
 
@@ -192,7 +251,11 @@ def test_a_block_that_says_nothing_is_kept_as_it_is(type: str) -> None:
 
 
 def test_what_nobody_knows_is_told_and_does_not_stop_the_rest() -> None:
-    unknown = {"type": "message_pause"}, begun({"type": "hologram"}), delta("hologram_delta", light=1)
+    unknown = (
+        {"type": "message_pause"},
+        begun({"type": "hologram"}),
+        delta("hologram_delta", light=1),
+    )
     facts = told(*unknown, begun(TEXT, 1), delta("text_delta", 1, text="x"))
     unknowns = [fact.type for fact in facts if isinstance(fact, UnknownType)]
     assert unknowns == ["message_pause", "hologram", "hologram_delta"]
@@ -204,7 +267,10 @@ def test_an_index_that_is_used_again_is_another_item() -> None:
         *(begun(TEXT), delta("text_delta", text="a"), stopped()),
         *(begun(TEXT), delta("text_delta", text="b"), stopped()),
     )
-    assert [(fact.item, fact.text) for fact in facts if isinstance(fact, TextAdded)] == [(0, "a"), ("0.2", "b")]
+    assert [(fact.item, fact.text) for fact in facts if isinstance(fact, TextAdded)] == [
+        (0, "a"),
+        ("0.2", "b"),
+    ]
     assert [fact.item for fact in facts if isinstance(fact, ItemFinished)] == [0, "0.2"]
 
 
@@ -214,8 +280,17 @@ def test_a_delta_without_a_block_and_a_block_left_open_are_legal() -> None:
 
 
 def test_usage_is_overlaid_by_each_count_that_is_not_null() -> None:
-    first = {"input_tokens": 9, "cache_read_input_tokens": 100, "cache_creation_input_tokens": 1000, "output_tokens": 1}
-    later = {"input_tokens": None, "output_tokens": 5, "output_tokens_details": {"thinking_tokens": 3}}
+    first = {
+        "input_tokens": 9,
+        "cache_read_input_tokens": 100,
+        "cache_creation_input_tokens": 1000,
+        "output_tokens": 1,
+    }
+    later = {
+        "input_tokens": None,
+        "output_tokens": 5,
+        "output_tokens_details": {"thinking_tokens": 3},
+    }
     facts = told(
         {"type": "message_start", "message": {"usage": first}},
         {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": later},
@@ -223,7 +298,10 @@ def test_usage_is_overlaid_by_each_count_that_is_not_null() -> None:
     usage = facts[-2]
     assert isinstance(usage, UsageReported)
     assert usage.usage == Usage(1109, 100, 1000, 5, 3, 1114)
-    assert json.loads(usage.raw) == first | {"output_tokens": 5, "output_tokens_details": {"thinking_tokens": 3}}
+    assert json.loads(usage.raw) == first | {
+        "output_tokens": 5,
+        "output_tokens_details": {"thinking_tokens": 3},
+    }
     assert facts[-1] == ResponseFinished("end_turn")
 
 
@@ -246,7 +324,11 @@ def test_a_message_as_a_document_states_all_its_items() -> None:
         "content": [
             {"type": "thinking", "thinking": "Hm.", "signature": "AAAA"},
             {"type": "text", "text": "Hi", "citations": [{"type": "char_location"}]},
-            {"type": "bash_code_execution_tool_result", "tool_use_id": "s", "content": {"stdout": "x"}},
+            {
+                "type": "bash_code_execution_tool_result",
+                "tool_use_id": "s",
+                "content": {"stdout": "x"},
+            },
             {**TOOL, "input": {"n": 1}},
         ],
         "stop_reason": "tool_use",
@@ -275,7 +357,10 @@ def request(*messages: Any, path: str = "/v1/messages", **more: Any) -> Any:
 
 
 def user(*blocks: Any) -> dict[str, Any]:
-    return {"role": "user", "content": [{"type": "text", "text": b} if isinstance(b, str) else b for b in blocks]}
+    return {
+        "role": "user",
+        "content": [{"type": "text", "text": b} if isinstance(b, str) else b for b in blocks],
+    }
 
 
 RESULT = {"type": "tool_result", "tool_use_id": "toolu_1", "content": "6"}
@@ -294,13 +379,20 @@ def test_a_reminder_beside_a_text_is_not_what_a_person_says() -> None:
 
 
 def test_the_answer_to_a_call_goes_on_with_a_turn() -> None:
-    asked = request(user("Roll"), {"role": "assistant", "content": []}, user({**RESULT, "is_error": True}, REMINDER))
+    asked = request(
+        user("Roll"),
+        {"role": "assistant", "content": []},
+        user({**RESULT, "is_error": True}, REMINDER),
+    )
     assert (asked.text, asked.is_turn) == ("Roll", False)
     assert asked.results == (ToolResult("toolu_1", None, "6", failed=True),)
 
 
 def test_an_image_in_a_result_is_told_by_size_and_digest() -> None:
-    image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AAEC"}}
+    image = {
+        "type": "image",
+        "source": {"type": "base64", "media_type": "image/png", "data": "AAEC"},
+    }
     (result,) = request(user({**RESULT, "content": [image]})).results
     digest = sha256(b"\0\1\2").hexdigest()
     source = {"mime_type": "image/png", "size_bytes": 3, "sha256": digest}
@@ -308,7 +400,10 @@ def test_an_image_in_a_result_is_told_by_size_and_digest() -> None:
 
 
 def test_on_vertex_the_path_names_the_model_and_whether_it_streams() -> None:
-    asked = request(user("x"), path="/v1/projects/p/locations/l/publishers/anthropic/models/m@1:streamRawPredict")
+    asked = request(
+        user("x"),
+        path="/v1/projects/p/locations/l/publishers/anthropic/models/m@1:streamRawPredict",
+    )
     assert (asked.model, asked.stream) == ("m@1", True)
 
 

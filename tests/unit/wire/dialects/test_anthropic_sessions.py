@@ -1,4 +1,6 @@
-"""What the events of a session of Claude Managed Agents mean, and that it is what anthropic-python yields."""
+"""What the events of a session of Claude Managed Agents mean, and that it is what anthropic-python
+yields.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +59,9 @@ def assert_agree(rows: Rows, sdk: SessionReading) -> None:
 
 @pytest.mark.parametrize("name", STREAMS)
 @given(data=st.data())
-def test_a_session_is_what_the_sdk_yields_of_it_however_it_is_cut(name: str, data: st.DataObject) -> None:
+def test_a_session_is_what_the_sdk_yields_of_it_however_it_is_cut(
+    name: str, data: st.DataObject
+) -> None:
     body = bytes_of(STREAMS[name])
     cuts = data.draw(st.lists(st.integers(1, len(body) - 1), max_size=6))
     rows = folded(*captured(body, API, cuts=cuts))
@@ -87,7 +91,11 @@ def test_a_turn_that_waited_for_the_client_is_one() -> None:
 
 def test_what_is_of_a_sub_agent_has_its_thread() -> None:
     rows = rows_of(*STREAMS["a sub-agent"])
-    of_thread = [(item.type, item.text or item.arguments) for item in rows["items"] if item.thread_id == "sthr_1"]
+    of_thread = [
+        (item.type, item.text or item.arguments)
+        for item in rows["items"]
+        if item.thread_id == "sthr_1"
+    ]
     assert of_thread == [
         ("thread", None),
         ("agent.thread_message_sent", "Read a.txt"),
@@ -107,7 +115,12 @@ def test_an_event_that_comes_again_is_not_told_again() -> None:
 
 def test_a_message_that_broke_off_ends_with_its_request() -> None:
     failed = {**spent("sevt_2", "sevt_1", 5, 1), "is_error": True}
-    rows = rows_of(event("sevt_0", "session.status_running"), *previewed("sevt_1", "Hel"), failed, idle("sevt_3"))
+    rows = rows_of(
+        event("sevt_0", "session.status_running"),
+        *previewed("sevt_1", "Hel"),
+        failed,
+        idle("sevt_3"),
+    )
     [message] = [item for item in rows["items"] if item.kind == "message"]
     assert (message.text, message.status) == ("Hel", "incomplete")
 
@@ -116,14 +129,22 @@ def test_a_message_that_broke_off_ends_with_its_request() -> None:
     ("reason", "status"),
     [("end_turn", "completed"), ("budget_reached", "incomplete"), ("retries_exhausted", "failed")],
 )
-def test_the_reason_for_which_a_session_rests_is_that_of_its_stream(reason: str, status: str) -> None:
-    [exchange] = rows_of(event("sevt_0", "session.status_running"), idle("sevt_1", reason))["exchanges"]
+def test_the_reason_for_which_a_session_rests_is_that_of_its_stream(
+    reason: str, status: str
+) -> None:
+    [exchange] = rows_of(event("sevt_0", "session.status_running"), idle("sevt_1", reason))[
+        "exchanges"
+    ]
     assert (exchange.finish_reason, exchange.status) == (reason, status)
 
 
 @pytest.mark.parametrize(("last", "outcome"), [("retrying", "completed"), ("exhausted", "failed")])
 def test_an_error_counts_that_the_provider_does_not_try_to_mend(last: str, outcome: str) -> None:
-    error = {"type": "model_overloaded_error", "message": "Overloaded", "retry_status": {"type": last}}
+    error = {
+        "type": "model_overloaded_error",
+        "message": "Overloaded",
+        "retry_status": {"type": last},
+    }
     [exchange] = rows_of(event("sevt_0", "session.error", error=error), idle("sevt_1"))["exchanges"]
     assert exchange.status == outcome
 
@@ -155,8 +176,14 @@ def test_a_request_is_of_the_session_and_the_thread_in_its_path(
 
 
 def test_what_a_client_sends_is_read_with_the_results_of_its_tools() -> None:
-    result = {"type": "user.custom_tool_result", "custom_tool_use_id": "sevt_1", "content": said("rain")}
+    result = {
+        "type": "user.custom_tool_result",
+        "custom_tool_use_id": "sevt_1",
+        "content": said("rain"),
+    }
     asked = {"type": "user.message", "content": said("And tomorrow?")}
-    facts = DIALECT.request_facts("/v1/sessions/sesn_1/events", json.dumps({"events": [result, asked]}).encode())
+    facts = DIALECT.request_facts(
+        "/v1/sessions/sesn_1/events", json.dumps({"events": [result, asked]}).encode()
+    )
     assert (facts.text, facts.is_turn) == ("And tomorrow?", True)
     assert [(each.call_id, each.output) for each in facts.results] == [("sevt_1", "rain")]

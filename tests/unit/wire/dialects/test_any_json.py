@@ -26,10 +26,14 @@ WORD = re.compile(r"[A-Za-z_][A-Za-z_0-9]*(?:\.[A-Za-z_0-9]+)*")
 
 
 def words(dialect: Dialect) -> list[str]:
-    """Return all words in the texts of the modules of a format: names of its members, types of its events."""
+    """Return all words in the texts of the modules of a format: names of its members, types of its
+    events.
+    """
     folder = FOLDERS / dialect.name.replace("-", "_")
     sources = folder.glob("*.py") if folder.is_dir() else [FOLDERS / "other.py"]
-    texts = " ".join(text for source in sources for text in re.findall(r'"([^"]*)"', source.read_text()))
+    texts = " ".join(
+        text for source in sources for text in re.findall(r'"([^"]*)"', source.read_text())
+    )
     return sorted({*WORD.findall(texts)})
 
 
@@ -38,7 +42,9 @@ def made(dice: Random, known: list[str], depth: int = 0) -> Any:
     found = {"type": dice.choice([dice.choice(known), dice.choice(HOSTILE)])}
     for _ in range(dice.randrange(5)):
         nested = made(dice, known, depth + 1) if depth < 3 else {}
-        found[dice.choice(known)] = dice.choice([nested, [nested], dice.choice(known), dice.choice(HOSTILE)])
+        found[dice.choice(known)] = dice.choice(
+            [nested, [nested], dice.choice(known), dice.choice(HOSTILE)]
+        )
     return found
 
 
@@ -56,7 +62,9 @@ def test_no_json_makes_a_format_raise(dialect: Dialect) -> None:
 def read(dialect: Dialect, asked: bytes, stream: bytes, dice: Random) -> None:
     target = dialect.target(False, ())
     row: Exchange = make_exchange(make_session(), api=dialect.name, target=target)
-    head = RequestHead(row.exchange_id, row.session_id, row.started_ns, "POST", target, "openai", [])
+    head = RequestHead(
+        row.exchange_id, row.session_id, row.started_ns, "POST", target, "openai", []
+    )
     capture = Capture(row.session_id, row.exchange_id, dialect, 0, row_root(row))
     events = capture.request(head, asked, wire=asked)
     events += capture.response(1, ResponseHead(200, "OK", [("content-type", "text/event-stream")]))
@@ -69,7 +77,9 @@ def read(dialect: Dialect, asked: bytes, stream: bytes, dice: Random) -> None:
 
 
 def of_client(dialect: Dialect, messages: list[bytes]) -> None:
-    """What is asked of a format besides: of messages over WebSocket, of sent ones, of ids that are given anew."""
+    """What is asked of a format besides: of messages over WebSocket, of sent ones, of ids that are
+    given anew.
+    """
     decoder = dialect.decoder()
     for message in messages:
         decoder.sent(None, message)

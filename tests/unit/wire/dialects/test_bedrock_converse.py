@@ -1,4 +1,6 @@
-"""What the events of Bedrock's Converse mean, and that it is what botocore yields from the same bytes."""
+"""What the events of Bedrock's Converse mean, and that it is what botocore yields from the same
+bytes.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,10 @@ EVENTS = [
     delta(1, text="Zür"),
     delta(1, text="ich ✓"),
     stop(1),
-    ("contentBlockStart", {"contentBlockIndex": 2, "start": {"toolUse": {"toolUseId": "t", "name": "roll"}}}),
+    (
+        "contentBlockStart",
+        {"contentBlockIndex": 2, "start": {"toolUse": {"toolUseId": "t", "name": "roll"}}},
+    ),
     delta(2, toolUse={"input": '{"sides":'}),
     delta(2, toolUse={"input": "6}"}),
     stop(2),
@@ -68,7 +73,11 @@ def assert_all(rows: Rows) -> None:
     assert (thought.text, thought.encrypted, message.text) == ("Hm.", True, "Zürich ✓")
     assert (call.name, call.call_id, call.arguments) == ("roll", "t", '{"sides":6}')
     assert (usage.input_tokens, usage.cache_read_input_tokens, usage.output_tokens) == (5, 2, 5)
-    assert (exchange.status, exchange.finish_reason, rows["anomalies"]) == ("completed", "tool_use", [])
+    assert (exchange.status, exchange.finish_reason, rows["anomalies"]) == (
+        "completed",
+        "tool_use",
+        [],
+    )
 
 
 def test_a_stream_is_what_botocore_says() -> None:
@@ -94,7 +103,9 @@ def test_a_document_says_the_same() -> None:
 
 def test_an_exception_in_the_stream_fails_it() -> None:
     headers = {":exception-type": "throttlingException", ":message-type": "exception"}
-    whole = b"".join(aws_event(*each) for each in EVENTS[:5]) + aws_message(headers, b'{"message":"Slow down."}')
+    whole = b"".join(aws_event(*each) for each in EVENTS[:5]) + aws_message(
+        headers, b'{"message":"Slow down."}'
+    )
     [exchange] = rows_of(whole)["exchanges"]
     assert (exchange.status, exchange.error) == ("failed", "Slow down.")
 
@@ -105,13 +116,18 @@ def test_a_request_says_what_is_asked_and_what_tools_returned() -> None:
         "system": [{"text": "Be brief."}],
         "messages": [
             {"role": "user", "content": [{"text": "Roll."}]},
-            {"role": "assistant", "content": [{"toolUse": {"toolUseId": "t", "name": "roll", "input": {}}}]},
+            {
+                "role": "assistant",
+                "content": [{"toolUse": {"toolUseId": "t", "name": "roll", "input": {}}}],
+            },
             {"role": "user", "content": [{"toolResult": result}]},
         ],
         "inferenceConfig": {"maxTokens": 9},
         "toolConfig": {"tools": [{"toolSpec": {"name": "roll", "inputSchema": {"json": {}}}}]},
     }
-    facts = DIALECT.request_facts("/model/eu.amazon.nova%3A0/converse-stream", json.dumps(body).encode())
+    facts = DIALECT.request_facts(
+        "/model/eu.amazon.nova%3A0/converse-stream", json.dumps(body).encode()
+    )
     assert (facts.model, facts.stream, facts.text) == ("eu.amazon.nova:0", True, "Roll.")
     assert facts.instructions == ("Be brief.",)
     assert [(each.call_id, each.output) for each in facts.results] == [("t", '{"n":6}')]

@@ -47,15 +47,27 @@ def rows_of(body: bytes, kind: str = KIND, **how: Any) -> Rows:
 def assert_all(rows: Rows) -> None:
     [exchange], [thought, message, call], [usage] = rows["exchanges"], rows["items"], rows["usage"]
     assert (thought.text, thought.encrypted, message.text) == ("Hm.", True, "Zürich ✓")
-    assert (call.name, call.call_id, json.loads(call.arguments)) == ("roll", "toolu_1", {"sides": 6})
+    assert (call.name, call.call_id, json.loads(call.arguments)) == (
+        "roll",
+        "toolu_1",
+        {"sides": 6},
+    )
     assert (usage.input_tokens, usage.cache_read_input_tokens, usage.output_tokens) == (5, 2, 9)
-    assert (exchange.status, exchange.finish_reason, rows["anomalies"]) == ("completed", "tool_use", [])
+    assert (exchange.status, exchange.finish_reason, rows["anomalies"]) == (
+        "completed",
+        "tool_use",
+        [],
+    )
 
 
 def test_a_stream_is_what_the_sdk_says() -> None:
     with bedrock() as url:
         message = message_of(url)
-    assert (message["content"], message["stop_reason"], message["usage"]) == (CONTENT, "tool_use", USAGE)
+    assert (message["content"], message["stop_reason"], message["usage"]) == (
+        CONTENT,
+        "tool_use",
+        USAGE,
+    )
     assert_all(rows_of(STREAM))
 
 
@@ -65,7 +77,9 @@ def test_it_is_the_same_however_the_bytes_come(cuts: set[int]) -> None:
 
 
 def test_a_document_says_the_same() -> None:
-    body = json.dumps({**MESSAGE, "content": CONTENT, "stop_reason": "tool_use", "usage": USAGE}).encode()
+    body = json.dumps(
+        {**MESSAGE, "content": CONTENT, "stop_reason": "tool_use", "usage": USAGE}
+    ).encode()
     with bedrock(document=body) as url, anthropic_bedrock(url) as client:
         assert client.messages.create(model=MODEL, **ASKED).to_dict() == json.loads(body)
     assert_all(rows_of(body, "application/json"))
@@ -73,7 +87,9 @@ def test_a_document_says_the_same() -> None:
 
 @pytest.mark.parametrize("name", ["throttlingException", "modelTimeoutException"])
 def test_an_exception_in_the_stream_fails_it(name: str) -> None:
-    exception = aws_message({":exception-type": name, ":message-type": "exception"}, b'{"message":"Slow down."}')
+    exception = aws_message(
+        {":exception-type": name, ":message-type": "exception"}, b'{"message":"Slow down."}'
+    )
     [exchange] = rows_of(b"".join(map(chunk, EVENTS[:5])) + exception)["exchanges"]
     assert (exchange.status, exchange.error) == ("failed", "Slow down.")
 
@@ -86,7 +102,9 @@ def test_a_chunk_that_has_no_event_is_an_anomaly_and_nothing_else() -> None:
 
 
 def test_the_path_names_the_model_and_the_answer_does_not() -> None:
-    facts = DIALECT.request_facts(f"/model/{MODEL}/invoke-with-response-stream", json.dumps(ASKED).encode())
+    facts = DIALECT.request_facts(
+        f"/model/{MODEL}/invoke-with-response-stream", json.dumps(ASKED).encode()
+    )
     assert (facts.model, facts.stream, facts.text) == (MODEL, True, "Roll.")
     assert rows_of(STREAM)["exchanges"][0].response_model is None
 
@@ -104,7 +122,9 @@ PROFILE = "arn%3Aaws%3Abedrock%3Aus-east-1%3A1%3Aapplication-inference-profile%2
         ("amazon.titan-text-lite-v1", {"inputText": "Hi"}, "bedrock-models"),
     ],
 )
-def test_only_what_is_asked_of_anthropics_models_is_of_this_format(model: str, body: Any, api: str) -> None:
+def test_only_what_is_asked_of_anthropics_models_is_of_this_format(
+    model: str, body: Any, api: str
+) -> None:
     path = f"/model/{model}/invoke-with-response-stream"
     assert by_request("POST", path, [], json.dumps(body).encode()).name == api
 
@@ -123,7 +143,9 @@ REPLY = Reply(
 
 def test_answers_that_differ_in_ids_times_and_padding_are_the_same() -> None:
     other = replaced(replaced(REPLY, "toolu_1", "toolu_2"), "msg_bdrk_1", "msg_bdrk_2")
-    other = replaced(other, 'Latency": ', 'Latency": 1')._replace(encoding=partial(chunk, padding="x"))
+    other = replaced(other, 'Latency": ', 'Latency": 1')._replace(
+        encoding=partial(chunk, padding="x")
+    )
     assert differing(REPLY, other) == ()
     assert differing(REPLY, replaced(REPLY, "sides", "faces")) == ("tools",)
 

@@ -18,7 +18,13 @@ from tests.support.facts import captured, folded
 
 Json = dict[str, Any]
 
-METRICS = {"amazon-bedrock-invocationMetrics": {"inputTokenCount": 12, "outputTokenCount": 8, "invocationLatency": 9}}
+METRICS = {
+    "amazon-bedrock-invocationMetrics": {
+        "inputTokenCount": 12,
+        "outputTokenCount": 8,
+        "invocationLatency": 9,
+    }
+}
 
 
 class Model(NamedTuple):
@@ -31,21 +37,36 @@ class Model(NamedTuple):
 
 
 def completion(*deltas: Json, **more: Any) -> list[Json]:
-    chunks = [{"object": "chat.completion.chunk", "choices": [{"index": 0, "delta": delta}]} for delta in deltas]
-    last: Json = {"object": "chat.completion.chunk", "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}
+    chunks = [
+        {"object": "chat.completion.chunk", "choices": [{"index": 0, "delta": delta}]}
+        for delta in deltas
+    ]
+    last: Json = {
+        "object": "chat.completion.chunk",
+        "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}],
+    }
     return [*chunks, {**last, **more}]
 
 
 TITAN = {"outputText": "", "index": 0, "completionReason": None, "inputTextTokenCount": None}
 LLAMA = {"prompt_token_count": None, "stop_reason": None}
-NOVA_USAGE = {"usage": {"inputTokens": 12, "outputTokens": 8, "totalTokens": 20}, "metrics": {}, "trace": {}}
+NOVA_USAGE = {
+    "usage": {"inputTokens": 12, "outputTokens": 8, "totalTokens": 20},
+    "metrics": {},
+    "trace": {},
+}
 SAID = {"role": "assistant", "content": "Zürich ✓"}
 
 MODELS = {
     "titan": Model(
         [
             {**TITAN, "outputText": "Zür", "inputTextTokenCount": 12},
-            {**TITAN, "outputText": "ich ✓", "completionReason": "FINISH", "totalOutputTextTokenCount": 8},
+            {
+                **TITAN,
+                "outputText": "ich ✓",
+                "completionReason": "FINISH",
+                "totalOutputTextTokenCount": 8,
+            },
         ],
         {
             "inputTextTokenCount": 12,
@@ -58,7 +79,12 @@ MODELS = {
             {**LLAMA, "generation": "Zür", "prompt_token_count": 12, "generation_token_count": 1},
             {**LLAMA, "generation": "ich ✓", "generation_token_count": 8, "stop_reason": "length"},
         ],
-        {"generation": "Zürich ✓", "prompt_token_count": 12, "generation_token_count": 8, "stop_reason": "length"},
+        {
+            "generation": "Zürich ✓",
+            "prompt_token_count": 12,
+            "generation_token_count": 8,
+            "stop_reason": "length",
+        },
         "length",
     ),
     "mistral": Model(
@@ -72,8 +98,24 @@ MODELS = {
     ),
     "mistral chat": Model(
         [
-            {"choices": [{"index": 0, "message": {"role": "assistant", "content": "Zürich"}, "stop_reason": None}]},
-            {"choices": [{"index": 0, "message": {"role": "assistant", "content": " ✓"}, "stop_reason": "stop"}]},
+            {
+                "choices": [
+                    {
+                        "index": 0,
+                        "message": {"role": "assistant", "content": "Zürich"},
+                        "stop_reason": None,
+                    }
+                ]
+            },
+            {
+                "choices": [
+                    {
+                        "index": 0,
+                        "message": {"role": "assistant", "content": " ✓"},
+                        "stop_reason": "stop",
+                    }
+                ]
+            },
             {"choices": [], **METRICS},
         ],
         {"choices": [{"index": 0, "message": SAID, "stop_reason": "stop"}]},
@@ -143,7 +185,11 @@ def stream(model: Model) -> bytes:
 
 def assert_all(rows: Rows, reason: str, counts: tuple[int | None, int | None] = (12, 8)) -> None:
     [exchange], [message] = rows["exchanges"], rows["items"]
-    assert (message.text, exchange.finish_reason, exchange.status) == ("Zürich ✓", reason, "completed")
+    assert (message.text, exchange.finish_reason, exchange.status) == (
+        "Zürich ✓",
+        reason,
+        "completed",
+    )
     assert [(used.input_tokens, used.output_tokens) for used in rows["usage"]] == [counts]
     assert rows["anomalies"] == []
 
@@ -171,14 +217,21 @@ def test_it_is_the_same_however_the_bytes_come(data: st.DataObject, name: str) -
 def test_the_client_of_aws_reads_the_same_chunks(name: str) -> None:
     with bedrock(stream(MODELS[name])) as url, aws_client(url) as client:
         answer = client.invoke_model_with_response_stream(modelId="m", body="{}")
-        assert [json.loads(event["chunk"]["bytes"]) for event in answer["body"]] == MODELS[name].chunks
+        assert [json.loads(event["chunk"]["bytes"]) for event in answer["body"]] == MODELS[
+            name
+        ].chunks
 
 
 def test_a_call_of_nova_has_its_arguments() -> None:
     call = {"toolUse": {"toolUseId": "t", "name": "roll"}}
     chunks: list[Json] = [
         {"contentBlockStart": {"start": call, "contentBlockIndex": 0}},
-        {"contentBlockDelta": {"delta": {"toolUse": {"input": '{"sides":6}'}}, "contentBlockIndex": 0}},
+        {
+            "contentBlockDelta": {
+                "delta": {"toolUse": {"input": '{"sides":6}'}},
+                "contentBlockIndex": 0,
+            }
+        },
         {"contentBlockStop": {"contentBlockIndex": 0}},
         {"messageStop": {"stopReason": "tool_use"}},
     ]
@@ -188,14 +241,19 @@ def test_a_call_of_nova_has_its_arguments() -> None:
 
 
 def test_what_nobody_here_knows_is_an_anomaly() -> None:
-    calls = {"event_type": "tool-calls-generation", "tool_calls": [{"name": "roll", "parameters": {"sides": "six"}}]}
+    calls = {
+        "event_type": "tool-calls-generation",
+        "tool_calls": [{"name": "roll", "parameters": {"sides": "six"}}],
+    }
     [anomaly] = rows_of(chunk(calls) + stream(MODELS["cohere"]))["anomalies"]
     assert anomaly.kind == "unread"
 
 
 def test_an_exception_in_the_stream_fails_it() -> None:
     head = {":exception-type": "modelTimeoutException", ":message-type": "exception"}
-    [exchange] = rows_of(stream(MODELS["llama"]) + aws_message(head, b'{"message":"Slow."}'))["exchanges"]
+    [exchange] = rows_of(stream(MODELS["llama"]) + aws_message(head, b'{"message":"Slow."}'))[
+        "exchanges"
+    ]
     assert (exchange.status, exchange.error) == ("failed", "Slow.")
 
 
@@ -215,5 +273,7 @@ def test_an_error_in_place_of_an_answer_is_one() -> None:
     ],
 )
 def test_a_request_says_what_was_asked_of_which_model(asked: Json) -> None:
-    facts = DIALECT.request_facts("/model/amazon.nova-lite-v1%3A0/invoke", json.dumps(asked).encode())
+    facts = DIALECT.request_facts(
+        "/model/amazon.nova-lite-v1%3A0/invoke", json.dumps(asked).encode()
+    )
     assert (facts.model, facts.stream, facts.text) == ("amazon.nova-lite-v1:0", False, "Roll.")

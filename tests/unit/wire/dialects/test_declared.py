@@ -7,7 +7,15 @@ from typing import Any
 
 import pytest
 
-from recorder.model.facts import ErrorReported, Fact, ItemStarted, ResponseFinished, TextAdded, ToolResult, UnknownType
+from recorder.model.facts import (
+    ErrorReported,
+    Fact,
+    ItemStarted,
+    ResponseFinished,
+    TextAdded,
+    ToolResult,
+    UnknownType,
+)
 from recorder.wire import dialects
 from recorder.wire.dialects.declared import parse
 from recorder.wire.dialects.dialect import Dialect
@@ -36,11 +44,23 @@ def read(dialect: Dialect, *payloads: dict[str, Any]) -> list[Fact]:
 @table(
     ("name", "given", "said"),
     [
-        ("Mine", GOOD, "[dialect.Mine] cannot be called that: use a-z, 0-9 and '-', and not other."),
+        (
+            "Mine",
+            GOOD,
+            "[dialect.Mine] cannot be called that: use a-z, 0-9 and '-', and not other.",
+        ),
         ("other", GOOD, "[dialect.other] cannot be called that"),
         ("mine", 7, "[dialect.mine] must be a table."),
-        ("mine", {**GOOD, "txet": {}}, "[dialect.mine] has no setting 'txet'; there are routes, type,"),
-        ("mine", {"text": {"say": "words"}}, '[dialect.mine] needs routes, for example routes = ["POST /api/chat"].'),
+        (
+            "mine",
+            {**GOOD, "txet": {}},
+            "[dialect.mine] has no setting 'txet'; there are routes, type,",
+        ),
+        (
+            "mine",
+            {"text": {"say": "words"}},
+            '[dialect.mine] needs routes, for example routes = ["POST /api/chat"].',
+        ),
         (
             "mine",
             {**GOOD, "routes": ["api"]},
@@ -48,14 +68,36 @@ def read(dialect: Dialect, *payloads: dict[str, Any]) -> list[Fact]:
         ),
         ("mine", {"routes": ROUTES}, "[dialect.mine] gives no type a meaning, for example text ="),
         ("mine", {**GOOD, "text": "say"}, "[dialect.mine]: `text` must be a table."),
-        ("mine", {**GOOD, "text": {"say": 1}}, "[dialect.mine]: `text.say` is a path of members with dots between"),
-        ("mine", {**GOOD, "text": {"say": ""}}, "[dialect.mine]: `text.say` needs the path of its value."),
-        ("mine", {**GOOD, "model": "a..b"}, "[dialect.mine]: `model` is a path of members with dots between"),
-        ("mine", {**GOOD, "tokens": {"in": "x"}}, "[dialect.mine]: `tokens` has no 'in'; there are input, cached,"),
-        ("mine", {**GOOD, "ignored": 1}, "[dialect.mine]: `ignored` is a text, or a list of texts."),
+        (
+            "mine",
+            {**GOOD, "text": {"say": 1}},
+            "[dialect.mine]: `text.say` is a path of members with dots between",
+        ),
+        (
+            "mine",
+            {**GOOD, "text": {"say": ""}},
+            "[dialect.mine]: `text.say` needs the path of its value.",
+        ),
+        (
+            "mine",
+            {**GOOD, "model": "a..b"},
+            "[dialect.mine]: `model` is a path of members with dots between",
+        ),
+        (
+            "mine",
+            {**GOOD, "tokens": {"in": "x"}},
+            "[dialect.mine]: `tokens` has no 'in'; there are input, cached,",
+        ),
+        (
+            "mine",
+            {**GOOD, "ignored": 1},
+            "[dialect.mine]: `ignored` is a text, or a list of texts.",
+        ),
     ],
 )
-def test_a_declaration_that_cannot_be_is_refused_with_its_place(name: str, given: Any, said: str) -> None:
+def test_a_declaration_that_cannot_be_is_refused_with_its_place(
+    name: str, given: Any, said: str
+) -> None:
     with pytest.raises(ValueError, match="dialect") as refused:
         parse(name, given, ["other"])
     assert str(refused.value).startswith(said)
@@ -72,7 +114,9 @@ def test_a_declaration_that_cannot_be_is_refused_with_its_place(name: str, given
         ("PUT /chat/more", False),
     ],
 )
-def test_a_route_is_a_method_and_a_path_below_an_upstream_or_not(route: str, is_its_own: bool) -> None:
+def test_a_route_is_a_method_and_a_path_below_an_upstream_or_not(
+    route: str, is_its_own: bool
+) -> None:
     assert bool(declared().routes.search(route)) == is_its_own
 
 
@@ -80,14 +124,20 @@ def test_the_messages_of_a_websocket_at_a_declared_route_are_its_events() -> Non
     dialects.declare({"mine": declared(end={"over": "why"})})
     try:
         made = Connection("/chat").client({"kind": "ask"}).server({"kind": "say", "words": "Hel"})
-        live = Live(made.server({"kind": "say", "words": "lo"}, {"kind": "over", "why": "stop"}).close())
+        live = Live(
+            made.server({"kind": "say", "words": "lo"}, {"kind": "over", "why": "stop"}).close()
+        )
         rows = folded(live.connection, live.events(live.connection))
     finally:
         dialects.declare({})
     assert live.connection.api == "mine"
     assert [(item.role, item.text) for item in rows["items"]] == [("assistant", "Hello")]
     assert [(row.status, row.finish_reason) for row in rows["exchanges"]] == [("completed", "stop")]
-    assert [event.type for event in live.events(live.connection) if event.kind == "frame"] == ["say", "say", "over"]
+    assert [event.type for event in live.events(live.connection) if event.kind == "frame"] == [
+        "say",
+        "say",
+        "over",
+    ]
 
 
 def test_an_end_without_a_path_has_no_reason() -> None:
@@ -113,18 +163,36 @@ def test_calls_without_ids_are_told_by_their_order() -> None:
 def test_words_after_a_call_are_another_message() -> None:
     said = {"kind": "say", "words": "a"}
     facts = read(declared(tool={"call": "name"}), said, {"kind": "call", "name": "t"}, said)
-    assert [fact.stated.kind for fact in facts if isinstance(fact, ItemStarted)] == ["message", "tool_call", "message"]
+    assert [fact.stated.kind for fact in facts if isinstance(fact, ItemStarted)] == [
+        "message",
+        "tool_call",
+        "message",
+    ]
 
 
 def test_what_is_not_declared_is_an_unknown_type_and_an_error_is_one() -> None:
     assert read(declared(), {"kind": "new"}) == [UnknownType("new")]
     assert read(declared(ignored=["new"]), {"kind": "new"}) == []
-    assert read(declared(error={"bad": ""}), {"kind": "bad", "message": "No"}) == [ErrorReported(message="No")]
+    assert read(declared(error={"bad": ""}), {"kind": "bad", "message": "No"}) == [
+        ErrorReported(message="No")
+    ]
     assert read(declared(), {"error": {"message": "No"}}) == [ErrorReported(message="No")]
 
 
 @table(
-    "payload", [{"kind": "say", "words": 7}, {"kind": "say"}, {"kind": ["say"]}, {"kind": "\ud83d"}, {"kind": "x\0"}]
+    "payload",
+    [
+        {"kind": "say", "words": 7},
+        {"kind": "say"},
+        {"kind": ["say"]},
+        {"kind": "\ud83d"},
+        {"kind": "x\0"},
+    ],
 )
 def test_no_json_raises(payload: dict[str, Any]) -> None:
-    read(declared(usage={"say": "words"}, tool={"say": "words"}, result={"say": "words"}, end={"say": ""}), payload)
+    read(
+        declared(
+            usage={"say": "words"}, tool={"say": "words"}, result={"say": "words"}, end={"say": ""}
+        ),
+        payload,
+    )

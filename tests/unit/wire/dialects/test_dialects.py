@@ -1,4 +1,6 @@
-"""Each frame says what it is, and no frame can make the log refuse it. Half of this long file is tables."""
+"""Each frame says what it is, and no frame can make the log refuse it. Half of this long file is
+tables.
+"""
 
 from __future__ import annotations
 
@@ -62,12 +64,24 @@ def test_the_type_of_a_responses_event(raw: bytes, type: str | None) -> None:
 
 
 CHAT_KEYS = [
-    (frame({"object": "chat.completion.chunk", "id": "cc_1", "choices": [{"index": 1}]}), "chat.completion.chunk", 1),
+    (
+        frame({"object": "chat.completion.chunk", "id": "cc_1", "choices": [{"index": 1}]}),
+        "chat.completion.chunk",
+        1,
+    ),
     (frame({"object": "chat.completion.chunk", "choices": []}), "chat.completion.chunk", None),
-    (frame({"object": "text_completion", "choices": [{"text": "a", "index": 0}]}), "text_completion", 0),
+    (
+        frame({"object": "text_completion", "choices": [{"text": "a", "index": 0}]}),
+        "text_completion",
+        0,
+    ),
     (frame({"object": "", "choices": [], "prompt_filter_results": []}), None, None),
     (frame({"error": {"message": "tool_use_failed"}}), "error", None),
-    (frame({"object": "chat.completion.chunk", "error": {"code": 1}, "choices": [{"index": 0}]}), "error", 0),
+    (
+        frame({"object": "chat.completion.chunk", "error": {"code": 1}, "choices": [{"index": 0}]}),
+        "error",
+        0,
+    ),
     (frame("[DONE]"), "[DONE]", None),
     (b'error: {"detail":"context size"}\n\n', "error", None),
 ]
@@ -75,8 +89,18 @@ CHAT_KEYS = [
 
 ANTHROPIC_KEYS = [
     ({"type": "content_block_delta", "index": 2, "delta": {}}, "content_block_delta", None, 2),
-    ({"type": "content_block_start", "index": 1, "content_block": {"id": "t_1"}}, "content_block_start", "t_1", 1),
-    ({"type": "content_block_start", "index": 0, "content_block": {"type": "text"}}, "content_block_start", None, 0),
+    (
+        {"type": "content_block_start", "index": 1, "content_block": {"id": "t_1"}},
+        "content_block_start",
+        "t_1",
+        1,
+    ),
+    (
+        {"type": "content_block_start", "index": 0, "content_block": {"type": "text"}},
+        "content_block_start",
+        None,
+        0,
+    ),
     ({"type": "message_start", "message": {"id": "msg_1"}}, "message_start", None, None),
     ({"type": "ping"}, "ping", None, None),
     ({"type": "error", "error": {"type": "overloaded_error"}}, "error", None, None),
@@ -85,7 +109,9 @@ ANTHROPIC_KEYS = [
 
 
 @table(("payload", "type", "item_id", "index"), ANTHROPIC_KEYS)
-def test_an_anthropic_event(payload: object, type: str, item_id: str | None, index: int | None) -> None:
+def test_an_anthropic_event(
+    payload: object, type: str, item_id: str | None, index: int | None
+) -> None:
     assert said(ANTHROPIC(frame(payload))) == (type, None, item_id, index)
 
 
@@ -102,23 +128,36 @@ GEMINI_KEYS = [
 
 
 @table(("keys", "rows"), [(CHAT, CHAT_KEYS), (GEMINI, GEMINI_KEYS)])
-def test_a_chunk_is_named_by_its_object_or_as_a_response_and_has_no_item(keys: Any, rows: list[Any]) -> None:
+def test_a_chunk_is_named_by_its_object_or_as_a_response_and_has_no_item(
+    keys: Any, rows: list[Any]
+) -> None:
     for raw, type, index in rows:
         assert said(keys(raw)) == (type, None, None, index)
 
 
 OTHER_KEYS = [
-    (frame({"type": "message-start", "delta": {}}, "message-start"), ("message-start", None, None, None)),
-    (frame({"type": "tool_calls"}, "thread.run.step.created"), ("thread.run.step.created", None, None, None)),
+    (
+        frame({"type": "message-start", "delta": {}}, "message-start"),
+        ("message-start", None, None, None),
+    ),
+    (
+        frame({"type": "tool_calls"}, "thread.run.step.created"),
+        ("thread.run.step.created", None, None, None),
+    ),
     (frame("[DONE]", "done"), ("done", None, None, None)),
     (frame("[DONE]"), ("[DONE]", None, None, None)),
     (frame("plain text", "progress"), ("progress", None, None, None)),
-    (frame({"type": "x", "sequence_number": 1, "item_id": "i", "output_index": 2}), ("x", 1, "i", 2)),
+    (
+        frame({"type": "x", "sequence_number": 1, "item_id": "i", "output_index": 2}),
+        ("x", 1, "i", 2),
+    ),
 ]
 
 
 @table(("raw", "expected"), OTHER_KEYS)
-def test_any_other_stream_is_read_by_the_names_we_know(raw: bytes, expected: tuple[Any, ...]) -> None:
+def test_any_other_stream_is_read_by_the_names_we_know(
+    raw: bytes, expected: tuple[Any, ...]
+) -> None:
     assert said(OTHER(raw)) == expected
 
 
@@ -137,25 +176,36 @@ def test_a_number_that_is_no_bigint_is_left_out_alone(number: str) -> None:
 @table("text", ['"a\\u0000b"', '"\\ud83d"', '"\\ude00x"', '"' + "x" * 513 + '"', "7", "[]", "{}"])
 @table("where", ['"item_id":@', '"item":{"id":@}'])
 def test_a_text_that_no_database_holds_is_left_out_alone(text: str, where: str) -> None:
-    raw = frame('{"type":"t","sequence_number":5,"output_index":1,' + where.replace("@", text) + "}")
+    raw = frame(
+        '{"type":"t","sequence_number":5,"output_index":1,' + where.replace("@", text) + "}"
+    )
     keys = RESPONSES(raw)
     assert said(keys) == ("t", 5, None, 1)
     assert keys.data_start == 6
 
 
 def test_the_extremes_that_fit_are_kept() -> None:
-    event = {"type": "é" * 512, "sequence_number": 2**63 - 1, "output_index": -(2**63), "item_id": "𝄞" * 512}
+    event = {
+        "type": "é" * 512,
+        "sequence_number": 2**63 - 1,
+        "output_index": -(2**63),
+        "item_id": "𝄞" * 512,
+    }
     assert said(RESPONSES(frame(event))) == (event["type"], 2**63 - 1, event["item_id"], -(2**63))
 
 
 def test_half_an_emoji_in_the_text_costs_no_key() -> None:
-    keys = RESPONSES(frame('{"type":"t","sequence_number":5,"item_id":"i","output_index":0,"delta":"\\ud83d"}'))
+    keys = RESPONSES(
+        frame('{"type":"t","sequence_number":5,"item_id":"i","output_index":0,"delta":"\\ud83d"}')
+    )
     assert said(keys) == ("t", 5, "i", 0)
     assert keys.data_length is not None
 
 
 @table(("line", "type"), [(b"a\0b", None), (b"x" * 513, None), (b"a\xffb", "a\ufffdb")])
-def test_an_event_line_is_a_type_that_a_database_holds_or_none(line: bytes, type: str | None) -> None:
+def test_an_event_line_is_a_type_that_a_database_holds_or_none(
+    line: bytes, type: str | None
+) -> None:
     raw = b"event: " + line + b"\ndata: {}\n\n"
     assert OTHER(raw).type == RESPONSES(raw).type == type
 
@@ -192,7 +242,9 @@ def test_the_payload_is_pointed_at_only_where_it_is_one_line_of_json(
         assert raw[keys.data_start :][: keys.data_length] == payload
 
 
-def test_a_payload_over_several_lines_is_read_and_a_broken_one_leaves_the_type_of_the_event_line() -> None:
+def test_a_payload_over_several_lines_is_read_and_a_broken_one_leaves_the_type_of_the_event_line() -> (
+    None
+):
     assert RESPONSES(b'data: {"type":"t",\ndata: "sequence_number":3}\n\n') == Keys("t", 3)
     assert RESPONSES(b'event: response.created\ndata: {"type":"x\n\n') == Keys("response.created")
 
@@ -207,7 +259,13 @@ def deeper(frames: int, call: Callable[[], T]) -> T:
 
 def deep(levels: int, opening: bytes = b"[", closing: bytes = b"]") -> bytes:
     """A payload of that many levels, its own included."""
-    return b'{"type":"t","error":null,"deep":' + opening * (levels - 1) + b"1" + closing * (levels - 1) + b"}"
+    return (
+        b'{"type":"t","error":null,"deep":'
+        + opening * (levels - 1)
+        + b"1"
+        + closing * (levels - 1)
+        + b"}"
+    )
 
 
 @table("levels", [NESTING_LIMIT, NESTING_LIMIT + 1, 500, 975, 987, 990, 2000])
@@ -228,13 +286,22 @@ def test_the_facts_of_a_deep_payload_do_not_hang_on_the_stack(levels: int) -> No
     data = b'{"index":0,"delta":{"type":"text_delta","text":"said"},' + deep(levels)[1:]
 
     def facts() -> list[type[Fact]]:
-        return [type(fact) for fact in by_name("anthropic").decoder().event("content_block_delta", data)]
+        return [
+            type(fact) for fact in by_name("anthropic").decoder().event("content_block_delta", data)
+        ]
 
-    assert facts() == deeper(500, facts) == [TextAdded if levels <= NESTING_LIMIT else MalformedPayload]
+    assert (
+        facts()
+        == deeper(500, facts)
+        == [TextAdded if levels <= NESTING_LIMIT else MalformedPayload]
+    )
 
 
 @given(
-    st.recursive(st.text('[]{}"\\ a', max_size=6), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner))
+    st.recursive(
+        st.text('[]{}"\\ a', max_size=6),
+        lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    )
 )
 def test_brackets_are_counted_outside_texts_only(value: object) -> None:
     data = json.dumps([value, "[" * NESTING_LIMIT]).encode()
@@ -280,14 +347,28 @@ def test_no_block_is_refused_and_all_it_says_can_be_stored(raw: bytes) -> None:
 
 
 VALUES = st.one_of(
-    st.none(), st.booleans(), st.integers(), st.integers(-5, 5), st.floats(), st.text(max_size=20), st.just("\ud800")
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.integers(-5, 5),
+    st.floats(),
+    st.text(max_size=20),
+    st.just("\ud800"),
 )
-NESTED = st.one_of(VALUES, st.lists(VALUES, max_size=2), st.dictionaries(st.sampled_from(["id", "index"]), VALUES))
-FIELDS = st.sampled_from(["type", "sequence_number", "item_id", "output_index", "item", "delta", "index"])
+NESTED = st.one_of(
+    VALUES, st.lists(VALUES, max_size=2), st.dictionaries(st.sampled_from(["id", "index"]), VALUES)
+)
+FIELDS = st.sampled_from(
+    ["type", "sequence_number", "item_id", "output_index", "item", "delta", "index"]
+)
 
 
 def text_or_none(value: object) -> str | None:
-    return value if isinstance(value, str) and value and "\0" not in value and "\ud800" not in value else None
+    return (
+        value
+        if isinstance(value, str) and value and "\0" not in value and "\ud800" not in value
+        else None
+    )
 
 
 def whole_or_none(value: object) -> int | None:
@@ -332,12 +413,20 @@ ROUTES = [
     ("post", "/messages", "anthropic"),
     ("POST", "/v1/messages/count_tokens", "anthropic"),
     ("GET", "/v1/messages/batches/b_1/results", "anthropic"),
-    ("POST", "/v1/projects/p/locations/l/publishers/anthropic/models/c@20250219:streamRawPredict", "anthropic"),
+    (
+        "POST",
+        "/v1/projects/p/locations/l/publishers/anthropic/models/c@20250219:streamRawPredict",
+        "anthropic",
+    ),
     ("POST", "/v1beta/models/gemini-3:streamGenerateContent", "gemini"),
     ("POST", "/v1/models/gemini-3%3AstreamGenerateContent", "gemini"),
     ("POST", "/v1/models/gemini-3:generateContent", "gemini"),
     ("POST", "/v1/models/gemini-3:countTokens", "gemini"),
-    ("POST", "/v1beta1/projects/p/locations/l/publishers/google/models/m:streamGenerateContent", "gemini"),
+    (
+        "POST",
+        "/v1beta1/projects/p/locations/l/publishers/google/models/m:streamGenerateContent",
+        "gemini",
+    ),
     ("POST", "/v1internal:streamGenerateContent", "gemini"),
     ("POST", "/v1/threads/t_1/messages", "other"),
     ("POST", "/v1/threads/t_1/runs", "other"),
@@ -370,7 +459,9 @@ def test_the_route_tells_the_dialect(method: str, path: str, name: str) -> None:
     assert by_path(method, path).name == name
 
 
-@pytest.mark.parametrize("path", ["/" + "a/" * 30_000, "/" + " /" * 30_000, "/responses" * 6_000 + "x", "/\n" * 30_000])
+@pytest.mark.parametrize(
+    "path", ["/" + "a/" * 30_000, "/" + " /" * 30_000, "/responses" * 6_000 + "x", "/\n" * 30_000]
+)
 def test_a_hostile_path_is_told_in_no_time(path: str) -> None:
     assert by_path("POST", path).name in {"other", "openai-responses"}
 
@@ -398,8 +489,16 @@ ENDINGS = [
     ("mcp", frame({"jsonrpc": "2.0", "id": 0, "result": {}}), "completed"),
     ("mcp", frame({"jsonrpc": "2.0", "id": 0, "error": {"code": -32601}}), "failed"),
     ("mcp", frame({"jsonrpc": "2.0", "id": 0, "method": "sampling/createMessage"}), None),
-    ("a2a", frame({"result": {"kind": "status-update", "status": {"state": "completed"}}}), "completed"),
-    ("a2a", frame({"result": {"statusUpdate": {"status": {"state": "TASK_STATE_FAILED"}}}}), "failed"),
+    (
+        "a2a",
+        frame({"result": {"kind": "status-update", "status": {"state": "completed"}}}),
+        "completed",
+    ),
+    (
+        "a2a",
+        frame({"result": {"statusUpdate": {"status": {"state": "TASK_STATE_FAILED"}}}}),
+        "failed",
+    ),
     ("a2a", frame({"result": {"kind": "status-update", "status": {"state": "working"}}}), None),
     ("bedrock-converse", frame({"usage": {}}, "metadata"), "completed"),
     ("bedrock-converse", frame({"message": "no"}, "throttlingException"), "failed"),
@@ -408,9 +507,17 @@ ENDINGS = [
     ("ollama", frame({"error": "a text"}), "failed"),
     ("openai-realtime", frame({"type": "response.done"}), "completed"),
     ("gemini-live", frame({"serverContent": {"turnComplete": True}}), "completed"),
-    ("gemini-live", frame({"serverContent": {"turnComplete": True, "interactionStatus": "IN_PROGRESS"}}), None),
+    (
+        "gemini-live",
+        frame({"serverContent": {"turnComplete": True, "interactionStatus": "IN_PROGRESS"}}),
+        None,
+    ),
     ("gemini-interactions-live", frame({"event_type": "interaction.completed"}), "completed"),
-    ("gemini-interactions-live", frame({"events": [{"event_type": "interaction.cancelled"}]}), "incomplete"),
+    (
+        "gemini-interactions-live",
+        frame({"events": [{"event_type": "interaction.cancelled"}]}),
+        "incomplete",
+    ),
     ("gemini-interactions-live", frame({"event_type": "error", "error": {}}), None),
     ("openai-realtime", frame({"type": "error", "error": {}}), None),
     ("ag-ui", frame({"type": "RUN_FINISHED"}), "completed"),
@@ -428,7 +535,15 @@ def test_the_events_that_end_a_stream(name: str, raw: bytes, ending: str | None)
 
 def test_these_wire_formats_promise_a_last_event() -> None:
     promising = {dialect.name for dialect in DIALECTS if dialect.needs_terminal}
-    others = {"a2a", "ag-ui", "gemini-interactions", "mcp", "ollama", "openai-realtime", "gemini-live"}
+    others = {
+        "a2a",
+        "ag-ui",
+        "gemini-interactions",
+        "mcp",
+        "ollama",
+        "openai-realtime",
+        "gemini-live",
+    }
     others |= {"bedrock-converse", "bedrock-invoke", "gemini-interactions-live"}
     assert promising == {"openai-responses", "anthropic", *others}, (
         "name a further one here, and its last event in `ENDINGS`"
@@ -437,7 +552,8 @@ def test_these_wire_formats_promise_a_last_event() -> None:
 
 # -- recorded streams
 
-DIALECT_OF = {"openai-completions": "openai-chat", "error-only": "gemini"}  # the rest by its name, else `other`
+# the rest by its name, else `other`
+DIALECT_OF = {"openai-completions": "openai-chat", "error-only": "gemini"}
 
 Counts = dict[str | None, int]
 
@@ -468,15 +584,23 @@ def blocks_of(path: Path) -> list[bytes]:
 def assert_types_are_those_of_the_index(entry: dict[str, Any], path: Path) -> None:
     dialect = by_name(DIALECT_OF.get(entry["provider"], entry["provider"]))
     counted = Counter(dialect.keys(raw).type for raw in blocks_of(path))
-    known = Counter({None if type == "(no object)" else type: n for type, n in entry["event_types"].items()})
-    more, less = next((counts for part, counts in DIFFERENT_BY_INTENT.items() if part in path.name), ({}, {}))
+    known = Counter(
+        {None if type == "(no object)" else type: n for type, n in entry["event_types"].items()}
+    )
+    more, less = next(
+        (counts for part, counts in DIFFERENT_BY_INTENT.items() if part in path.name), ({}, {})
+    )
     assert counted - known == Counter(more)
     assert known - counted == Counter(less)
 
 
 def index_of(value: object, member: str) -> object:
     first = value[0] if isinstance(value, list) and value else None
-    return first.get("index", 0 if member == "candidates" else None) if isinstance(first, dict) else None
+    return (
+        first.get("index", 0 if member == "candidates" else None)
+        if isinstance(first, dict)
+        else None
+    )
 
 
 EXPECTED: dict[str, Callable[[Any], tuple[Any, Any, Any]]] = {
@@ -486,10 +610,22 @@ EXPECTED: dict[str, Callable[[Any], tuple[Any, Any, Any]]] = {
         event.get("output_index"),
     ),
     "openai-chat": lambda event: (None, None, index_of(event.get("choices"), "choices")),
-    "anthropic": lambda event: (None, (event.get("content_block") or {}).get("id"), event.get("index")),
+    "anthropic": lambda event: (
+        None,
+        (event.get("content_block") or {}).get("id"),
+        event.get("index"),
+    ),
     "gemini": lambda event: (None, None, index_of(event.get("candidates"), "candidates")),
-    "gemini-interactions": lambda event: (None, (event.get("step") or {}).get("id"), event.get("index")),
-    "other": lambda event: (event.get("sequence_number"), event.get("item_id"), event.get("output_index")),
+    "gemini-interactions": lambda event: (
+        None,
+        (event.get("step") or {}).get("id"),
+        event.get("index"),
+    ),
+    "other": lambda event: (
+        event.get("sequence_number"),
+        event.get("item_id"),
+        event.get("output_index"),
+    ),
 }
 
 

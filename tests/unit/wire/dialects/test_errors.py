@@ -59,8 +59,13 @@ def test_prose_and_data_say_nothing(output: str) -> None:
 @table("api", ["openai-chat", "ollama"])
 def test_formats_without_a_mark_read_what_results_say(api: str) -> None:
     said = [("a", '{"error": "no such city"}'), ("b", '{"city": "Bern"}')]
-    messages = [{"role": "tool", "tool_call_id": id, "tool_name": "weather", "content": text} for id, text in said]
-    body = json.dumps({"model": "m", "messages": [{"role": "user", "content": "Hi"}, *messages]}).encode()
+    messages = [
+        {"role": "tool", "tool_call_id": id, "tool_name": "weather", "content": text}
+        for id, text in said
+    ]
+    body = json.dumps(
+        {"model": "m", "messages": [{"role": "user", "content": "Hi"}, *messages]}
+    ).encode()
     target = {"openai-chat": "/v1/chat/completions", "ollama": "/api/chat"}[api]
     conversation = by_name(api).read_request(target, body)
     assert conversation is not None

@@ -51,7 +51,10 @@ def items(facts: Sequence[Fact]) -> list[tuple[str, str, str]]:
     def joined(item: Any, *fields: str) -> str:
         return "".join(fact.text for fact in texts if fact.item == item and fact.field in fields)
 
-    return [(type, joined(item, "text", "summary"), joined(item, "arguments")) for item, type in found.items()]
+    return [
+        (type, joined(item, "text", "summary"), joined(item, "arguments"))
+        for item, type in found.items()
+    ]
 
 
 def last_finished(facts: Sequence[Fact]) -> ItemState:
@@ -67,21 +70,33 @@ def test_texts_that_follow_each_other_are_one_message() -> None:
 
 
 def test_a_thought_is_a_summary_and_ends_where_the_answer_begins() -> None:
-    facts = told(said({"text": "Hm", "thought": True}), said({"text": ".", "thought": True}, {"text": "Hi"}))
+    facts = told(
+        said({"text": "Hm", "thought": True}), said({"text": ".", "thought": True}, {"text": "Hi"})
+    )
     assert items(facts) == [("thought", "Hm.", ""), ("text", "Hi", "")]
-    assert [fact.field for fact in facts if isinstance(fact, TextAdded)] == ["summary", "summary", "text"]
+    assert [fact.field for fact in facts if isinstance(fact, TextAdded)] == [
+        "summary",
+        "summary",
+        "text",
+    ]
     assert (last_finished(facts).kind, last_finished(facts).status) == ("reasoning", "completed")
 
 
 def test_a_stop_in_each_chunk_does_not_cut_a_message() -> None:
-    facts = told(said({"text": "a"}, finishReason="STOP"), said({"text": "b"}, finishReason="MAX_TOKENS"))
+    facts = told(
+        said({"text": "a"}, finishReason="STOP"), said({"text": "b"}, finishReason="MAX_TOKENS")
+    )
     assert items(facts) == [("text", "ab", "")]
     statuses = [fact.stated.status for fact in facts if isinstance(fact, ItemFinished)]
     assert statuses == ["completed", "incomplete"]
 
 
 def test_candidates_do_not_mix() -> None:
-    chunk = {"candidates": [{"content": {"parts": [{"text": text}]}, "index": at} for at, text in enumerate("ab")]}
+    chunk = {
+        "candidates": [
+            {"content": {"parts": [{"text": text}]}, "index": at} for at, text in enumerate("ab")
+        ]
+    }
     facts = told(chunk, chunk)
     assert items(facts) == [("text", "aa", ""), ("text", "bb", "")]
     assert [fact.output_index for fact in facts if isinstance(fact, ItemStarted)] == [0, 1]
@@ -91,10 +106,17 @@ CALLED = [("roll", "c"), ("x", None)]
 
 
 def test_a_function_call_is_whole_at_once() -> None:
-    facts = told(said({"functionCall": {"name": "roll", "args": {"n": 1}, "id": "c"}}, {"functionCall": {"name": "x"}}))
+    facts = told(
+        said(
+            {"functionCall": {"name": "roll", "args": {"n": 1}, "id": "c"}},
+            {"functionCall": {"name": "x"}},
+        )
+    )
     assert items(facts) == [("function_call", "", '{"n":1}'), ("function_call", "", "{}")]
     ends = [fact.stated for fact in facts if isinstance(fact, ItemFinished)]
-    assert [(end.name, end.call_id, end.status) for end in ends] == [(name, id, "completed") for name, id in CALLED]
+    assert [(end.name, end.call_id, end.status) for end in ends] == [
+        (name, id, "completed") for name, id in CALLED
+    ]
 
 
 def call(*partial: Any, **more: Any) -> dict[str, Any]:
@@ -106,7 +128,10 @@ def test_streamed_arguments_grow_to_the_object_that_their_paths_make() -> None:
         said({"functionCall": {"name": "book", "willContinue": True}}),
         call({"jsonPath": "$.to", "stringValue": 'S\u00e3o "', "willContinue": True}),
         call({"jsonPath": "$.to", "stringValue": "Paulo"}),
-        call({"jsonPath": "$.legs[0].day", "numberValue": 3}, {"jsonPath": "$.legs[1]['a.b']", "boolValue": True}),
+        call(
+            {"jsonPath": "$.legs[0].day", "numberValue": 3},
+            {"jsonPath": "$.legs[1]['a.b']", "boolValue": True},
+        ),
         call({"jsonPath": "$.note", "nullValue": "NULL_VALUE"}),
         said({"functionCall": {}}),
     ]
@@ -120,7 +145,10 @@ def test_streamed_arguments_grow_to_the_object_that_their_paths_make() -> None:
 
 def test_streamed_arguments_in_disorder_are_settled_at_the_end() -> None:
     paths = [{"jsonPath": path, "numberValue": 1} for path in ("$.a.x", "$.b", "$.a.y")]
-    facts = told(said({"functionCall": {"name": "f", "willContinue": True}}), call(*paths, willContinue=False))
+    facts = told(
+        said({"functionCall": {"name": "f", "willContinue": True}}),
+        call(*paths, willContinue=False),
+    )
     ((_, _, arguments),) = last_finished(facts).texts
     assert json.loads(arguments) == {"a": {"x": 1, "y": 1}, "b": 1}
 
@@ -153,7 +181,10 @@ LEAVES = st.text(st.characters(codec="utf-8")) | st.integers(-9, 9) | st.boolean
 NAMES = st.text("abc", min_size=1, max_size=2)
 NESTED = st.recursive(
     LEAVES,
-    lambda inner: st.lists(inner, min_size=1, max_size=3) | st.dictionaries(NAMES, inner, min_size=1, max_size=3),
+    lambda inner: (
+        st.lists(inner, min_size=1, max_size=3)
+        | st.dictionaries(NAMES, inner, min_size=1, max_size=3)
+    ),
 )
 
 
@@ -161,7 +192,9 @@ NESTED = st.recursive(
 def test_whatever_is_streamed_its_deltas_join_to_it(arguments: dict[str, Any], size: int) -> None:
     partial: list[dict[str, Any]] = []
     for path, value in leaves(arguments):
-        name = {str: "stringValue", bool: "boolValue", int: "numberValue"}.get(type(value), "nullValue")
+        name = {str: "stringValue", bool: "boolValue", int: "numberValue"}.get(
+            type(value), "nullValue"
+        )
         pieces = [value]
         if value and name == "stringValue":
             pieces = [value[at : at + size] for at in range(0, len(value), size)]
@@ -183,7 +216,12 @@ FOUND = {"toolResponse": {"toolType": "GOOGLE_SEARCH_WEB", "response": {"error":
     ("call", "result", "item", "returned"),
     [
         (CODE, PRINTED, ("code_execution", "", "print(1)"), ("code_execution", None, "1\n", False)),
-        (SEARCH, FOUND, ("tool_call", "", '{"queries":["x"]}'), ("GOOGLE_SEARCH_WEB", "t", '{"error":"no"}', True)),
+        (
+            SEARCH,
+            FOUND,
+            ("tool_call", "", '{"queries":["x"]}'),
+            ("GOOGLE_SEARCH_WEB", "t", '{"error":"no"}', True),
+        ),
     ],
 )
 def test_a_tool_of_the_provider_is_a_call_and_its_result_is_its_output(
@@ -203,13 +241,20 @@ def test_the_result_of_another_call_is_not_that_of_the_call_before() -> None:
         said({"codeExecutionResult": {"output": "late"}}),
     )
     returned = [fact for fact in facts if isinstance(fact, ToolResult)]
-    assert returned == [ToolResult("b", "code_execution", "E", failed=True), ToolResult(None, "code_execution", "late")]
+    assert returned == [
+        ToolResult("b", "code_execution", "E", failed=True),
+        ToolResult(None, "code_execution", "late"),
+    ]
 
 
 def test_an_image_is_told_by_size_and_digest_and_a_file_by_its_address() -> None:
     file = {"mimeType": "image/png", "fileUri": "gs://x"}
-    facts = told(said({"inlineData": {"mimeType": "image/png", "data": "AAEC"}}, {"fileData": file}))
-    image, uri = (json.loads(fact.stated.output or "") for fact in facts if isinstance(fact, ItemFinished))
+    facts = told(
+        said({"inlineData": {"mimeType": "image/png", "data": "AAEC"}}, {"fileData": file})
+    )
+    image, uri = (
+        json.loads(fact.stated.output or "") for fact in facts if isinstance(fact, ItemFinished)
+    )
     digest = sha256(b"\0\1\2").hexdigest()
     assert image == {"images": [{"mime_type": "image/png", "size_bytes": 3, "sha256": digest}]}
     assert uri == file
@@ -226,7 +271,9 @@ def test_an_image_is_told_by_size_and_digest_and_a_file_by_its_address() -> None
 def test_a_signature_on_an_empty_text_belongs_to_the_item_before_and_else_is_reasoning(
     before: list[Any], item: object, kind: str
 ) -> None:
-    facts = told(*map(said, before), said({"text": "", "thoughtSignature": "AAAA"}, finishReason="STOP"))
+    facts = told(
+        *map(said, before), said({"text": "", "thoughtSignature": "AAAA"}, finishReason="STOP")
+    )
     assert items(facts) == [item]
     assert (last_finished(facts).kind, last_finished(facts).encrypted) == (kind, True)
 
@@ -240,25 +287,48 @@ def test_citations_are_told_once_and_belong_to_the_message() -> None:
     grounded = {"groundingMetadata": {"groundingChunks": [{"web": {"uri": "w"}}]}}
     facts = told(said({"text": "a"}, **cited), said(**cited, **grounded), said(**grounded))
     annotations = [fact for fact in facts if isinstance(fact, AnnotationAdded)]
-    assert annotations == [AnnotationAdded("0.0", '{"uri":"u"}'), AnnotationAdded("0.0", '{"web":{"uri":"w"}}')]
+    assert annotations == [
+        AnnotationAdded("0.0", '{"uri":"u"}'),
+        AnnotationAdded("0.0", '{"web":{"uri":"w"}}'),
+    ]
 
 
 def test_log_probabilities_of_the_tokens_chosen_are_kept() -> None:
-    facts = told(said({"text": "a"}, logprobsResult={"chosenCandidates": [{"token": "a", "logProbability": -1}]}))
+    facts = told(
+        said(
+            {"text": "a"},
+            logprobsResult={"chosenCandidates": [{"token": "a", "logProbability": -1}]},
+        )
+    )
     assert facts[-1] == LogprobsAdded("0.0", '[{"token":"a","logProbability":-1}]')
 
 
 def test_a_response_is_told_again_only_where_it_says_something_else() -> None:
-    facts = told({"responseId": "r", "modelVersion": "m"}, {"responseId": "r"}, {}, {"responseId": "q"})
+    facts = told(
+        {"responseId": "r", "modelVersion": "m"}, {"responseId": "r"}, {}, {"responseId": "q"}
+    )
     assert facts == [ResponseStarted("r", "m"), ResponseStarted("q", "m")]
 
 
 def test_of_usage_each_snapshot_stands_for_itself() -> None:
-    counts = {"promptTokenCount": 2, "toolUsePromptTokenCount": 3, "thoughtsTokenCount": 5, "totalTokenCount": 10}
+    counts = {
+        "promptTokenCount": 2,
+        "toolUsePromptTokenCount": 3,
+        "thoughtsTokenCount": 5,
+        "totalTokenCount": 10,
+    }
     traffic = {"trafficType": "ON_DEMAND"}
-    facts = told(*({"usageMetadata": each} for each in ({"candidatesTokenCount": 99}, counts | traffic, traffic)))
+    facts = told(
+        *(
+            {"usageMetadata": each}
+            for each in ({"candidatesTokenCount": 99}, counts | traffic, traffic)
+        )
+    )
     last = Usage(input_tokens=5, output_tokens=5, reasoning_output_tokens=5, total_tokens=10)
-    assert [fact.usage for fact in facts if isinstance(fact, UsageReported)] == [Usage(output_tokens=99), last]
+    assert [fact.usage for fact in facts if isinstance(fact, UsageReported)] == [
+        Usage(output_tokens=99),
+        last,
+    ]
 
 
 def test_tokens_of_each_modality_are_added_up() -> None:
@@ -267,20 +337,32 @@ def test_tokens_of_each_modality_are_added_up() -> None:
 
     snapshot = {
         "promptTokenCount": 100,
-        "promptTokensDetails": [*listed(TEXT=1, AUDIO=2, IMAGE=3, DOCUMENT=4, VIDEO=5), {"modality": "AUDIO"}, "?"],
+        "promptTokensDetails": [
+            *listed(TEXT=1, AUDIO=2, IMAGE=3, DOCUMENT=4, VIDEO=5),
+            {"modality": "AUDIO"},
+            "?",
+        ],
         "toolUsePromptTokensDetails": listed(AUDIO=10, IMAGE=20),
         "cacheTokensDetails": listed(TEXT=6, AUDIO=1),
         "candidatesTokensDetails": listed(TEXT=1, AUDIO=7, IMAGE=8, VIDEO=9),
     }
-    (report,) = [fact for fact in told({"usageMetadata": snapshot}) if isinstance(fact, UsageReported)]
+    (report,) = [
+        fact for fact in told({"usageMetadata": snapshot}) if isinstance(fact, UsageReported)
+    ]
     assert report.details == UsageDetails(None, 12, 1, 27, 5, 7, 8, 9)
-    (report,) = [fact for fact in told({"usageMetadata": {"promptTokenCount": 1}}) if isinstance(fact, UsageReported)]
+    (report,) = [
+        fact
+        for fact in told({"usageMetadata": {"promptTokenCount": 1}})
+        if isinstance(fact, UsageReported)
+    ]
     assert report.details == UsageDetails()
 
 
 def test_an_explanation_of_the_end_is_an_error_unless_all_is_well() -> None:
     reason = "MALFORMED_FUNCTION_CALL"
-    assert ErrorReported(reason, None, "empty") in told(said(finishReason=reason, finishMessage="empty"))
+    assert ErrorReported(reason, None, "empty") in told(
+        said(finishReason=reason, finishMessage="empty")
+    )
     assert told(said(finishReason="STOP", finishMessage="well"))[-1] == ResponseFinished("STOP")
     blocked = told({"promptFeedback": {"blockReason": "OTHER", "blockReasonMessage": "no"}})
     assert blocked == [ResponseFinished("OTHER"), ErrorReported("OTHER", None, "no")]
@@ -291,7 +373,10 @@ def test_an_error_is_a_failure_with_data_or_without_as_a_document_or_in_an_array
     error = {"error": {"code": 429, "message": "Slow down", "status": "RESOURCE_EXHAUSTED"}}
     failure = [ErrorReported("RESOURCE_EXHAUSTED", "429", "Slow down")]
     assert told(error) == failure
-    assert list(DIALECT.decoder().event("error", json.dumps(error, indent=2).encode() + b"\r\n\r\n")) == failure
+    assert (
+        list(DIALECT.decoder().event("error", json.dumps(error, indent=2).encode() + b"\r\n\r\n"))
+        == failure
+    )
     assert list(DIALECT.decoder().document(json.dumps([error]).encode())) == failure
 
 
@@ -307,7 +392,9 @@ def test_a_count_of_tokens_is_no_usage() -> None:
     assert list(DIALECT.decoder().document(b'{"totalTokens": 3, "promptTokensDetails": []}')) == []
 
 
-def asked(*contents: Any, path: str = "/v1beta/models/gemini-x:streamGenerateContent", **more: Any) -> Any:
+def asked(
+    *contents: Any, path: str = "/v1beta/models/gemini-x:streamGenerateContent", **more: Any
+) -> Any:
     return DIALECT.request_facts(path, json.dumps({"contents": list(contents), **more}).encode())
 
 
@@ -318,7 +405,11 @@ FAILED_ROLL = {"functionResponse": {"name": "roll", "response": {"error": "no di
     ("path", "model", "stream"),
     [
         ("/v1beta/models/gemini-x:streamGenerateContent", "gemini-x", True),
-        ("/v1/projects/p/locations/l/publishers/google/models/gemini-x:generateContent", "gemini-x", False),
+        (
+            "/v1/projects/p/locations/l/publishers/google/models/gemini-x:generateContent",
+            "gemini-x",
+            False,
+        ),
         ("/v1beta/tunedModels/mine%3AgenerateContent", "mine", False),
         ("/v1internal:streamGenerateContent", None, True),
     ],
@@ -346,7 +437,9 @@ def called(name: str, call_id: str | None) -> Any:
 
 
 def test_a_response_without_an_id_has_that_of_the_call_before_it_in_the_request() -> None:
-    """google-genai for Python calls functions itself, and sends neither the ids back nor the calls in one content."""
+    """google-genai for Python calls functions itself, and sends neither the ids back nor the calls
+    in one content.
+    """
     other = {"functionResponse": {"name": "toss", "response": {"result": "tails"}}}
     found = asked(
         {"role": "user", "parts": [{"text": "Roll"}]},
@@ -366,6 +459,9 @@ def test_a_call_that_was_not_answered_gives_its_id_to_no_later_one() -> None:
 
 
 def test_the_gemini_cli_wraps_its_request() -> None:
-    body = {"model": "gemini-x", "request": {"contents": [{"role": "user", "parts": [{"text": "Hi"}]}]}}
+    body = {
+        "model": "gemini-x",
+        "request": {"contents": [{"role": "user", "parts": [{"text": "Hi"}]}]},
+    }
     found = DIALECT.request_facts("/v1internal:streamGenerateContent", json.dumps(body).encode())
     assert (found.model, found.text, found.is_turn) == ("gemini-x", "Hi", True)

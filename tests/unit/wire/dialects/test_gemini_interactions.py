@@ -1,4 +1,6 @@
-"""What the events of Gemini's Interactions mean, and that it is what google-genai yields from the same bytes."""
+"""What the events of Gemini's Interactions mean, and that it is what google-genai yields from the
+same bytes.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,14 @@ from recorder.wire.dialects.gemini_interactions.conversation import CONTINUATION
 from recorder.wire.dialects.json_values import request_object
 from tests.support.corpus import CORPUS, corpus_index, each_stream
 from tests.support.facts import captured, folded
-from tests.support.sdks import BASE, INTERACTION, InteractionReading, answering, gemini_client, interaction_of
+from tests.support.sdks import (
+    BASE,
+    INTERACTION,
+    InteractionReading,
+    answering,
+    gemini_client,
+    interaction_of,
+)
 from tests.support.tables import table
 
 API = "gemini-interactions"
@@ -30,7 +39,10 @@ USAGE = {
     "total_output_tokens": 10,
     "total_thought_tokens": 16,
     "total_tool_use_tokens": TOOL_USE,
-    "input_tokens_by_modality": [{"modality": "text", "tokens": 20}, {"modality": "audio", "tokens": 10}],
+    "input_tokens_by_modality": [
+        {"modality": "text", "tokens": 20},
+        {"modality": "audio", "tokens": 10},
+    ],
     "grounding_tool_count": [{"type": "google_search", "count": 2}],
 }
 CREATED = {"event_type": "interaction.created", "interaction": {**HEAD, "status": "in_progress"}}
@@ -52,16 +64,23 @@ def said(text: str) -> Json:
 
 def thought(index: int, *summaries: str) -> list[Json]:
     deltas = [{"type": "thought_summary", "content": said(each)} for each in summaries]
-    return step(index, {"type": "thought"}, *deltas, {"type": "thought_signature", "signature": "AAAA"})
+    return step(
+        index, {"type": "thought"}, *deltas, {"type": "thought_signature", "signature": "AAAA"}
+    )
 
 
 def completed(status: str = "completed", **more: Any) -> Json:
-    return {"event_type": "interaction.completed", "interaction": {**HEAD, "status": status, "usage": USAGE, **more}}
+    return {
+        "event_type": "interaction.completed",
+        "interaction": {**HEAD, "status": status, "usage": USAGE, **more},
+    }
 
 
 def called(index: int, name: str, *arguments: str, **given: Any) -> list[Json]:
     begun = {"type": "function_call", "id": f"call_{index}", "name": name, "arguments": given}
-    return step(index, begun, *({"type": "arguments_delta", "arguments": each} for each in arguments))
+    return step(
+        index, begun, *({"type": "arguments_delta", "arguments": each} for each in arguments)
+    )
 
 
 def provider_tool(index: int, tool: str, arguments: Json, *results: Any, **more: Any) -> list[Json]:
@@ -77,15 +96,30 @@ def provider_tool(index: int, tool: str, arguments: Json, *results: Any, **more:
 
 FOUND = [{"search_suggestions": "streams"}]
 STREAMS: dict[str, list[Json]] = {
-    "thoughts and a text": [*thought(0, "Hm", "m."), *step(1, {"type": "model_output"}, said("Hel"), said("lo"))],
+    "thoughts and a text": [
+        *thought(0, "Hm", "m."),
+        *step(1, {"type": "model_output"}, said("Hel"), said("lo")),
+    ],
     "a step that begins with text": [
-        *step(0, {"type": "thought", "summary": [said("Hm")]}, {"type": "thought_summary", "content": said("m.")}),
+        *step(
+            0,
+            {"type": "thought", "summary": [said("Hm")]},
+            {"type": "thought_summary", "content": said("m.")},
+        ),
         *step(1, {"type": "model_output", "content": [said("Hel")]}, said("lo")),
     ],
-    "calls": [*called(0, "roll", '{"sides":', "6}"), *called(1, "flip"), *called(2, "draw", cards=5)],
+    "calls": [
+        *called(0, "roll", '{"sides":', "6}"),
+        *called(1, "flip"),
+        *called(2, "draw", cards=5),
+    ],
     "a search": provider_tool(0, "google_search", {"queries": ["streams"]}, FOUND),
-    "code": provider_tool(0, "code_execution", {"code": "print(6)", "language": "python"}, "6\n", is_error=False),
-    "pages": provider_tool(0, "url_context", {"urls": ["https://a.b"]}, [{"status": "success", "url": "https://a.b"}]),
+    "code": provider_tool(
+        0, "code_execution", {"code": "print(6)", "language": "python"}, "6\n", is_error=False
+    ),
+    "pages": provider_tool(
+        0, "url_context", {"urls": ["https://a.b"]}, [{"status": "success", "url": "https://a.b"}]
+    ),
 }
 
 
@@ -115,7 +149,8 @@ def assert_agree(rows: Rows, sdk: InteractionReading) -> None:
     assert "".join(item.summary_text or "" for item in items) == sdk.summaries
     assert [(call.name, json.loads(call.arguments)) for call in calls] == sdk.calls
     assert [call.output for call in calls if call.output is not None] == [
-        each if isinstance(each, str) else json.dumps(_plain(each), separators=(",", ":")) for each in sdk.outputs
+        each if isinstance(each, str) else json.dumps(_plain(each), separators=(",", ":"))
+        for each in sdk.outputs
     ]
     assert exchange.finish_reason == sdk.status
     counts = usage.cache_read_input_tokens, usage.output_tokens, usage.reasoning_output_tokens
@@ -180,7 +215,11 @@ def test_a_stream_that_breaks_off_is_incomplete() -> None:
 def test_an_error_in_the_stream_fails_it() -> None:
     error = {"event_type": "error", "error": {"code": "deadline_exceeded", "message": "Too slow."}}
     [exchange] = rows_of(bytes_of([CREATED, error]))["exchanges"]
-    assert (exchange.status, exchange.error_code, exchange.error) == ("failed", "deadline_exceeded", "Too slow.")
+    assert (exchange.status, exchange.error_code, exchange.error) == (
+        "failed",
+        "deadline_exceeded",
+        "Too slow.",
+    )
 
 
 def test_usage_that_only_a_step_reports_counts() -> None:
@@ -205,7 +244,9 @@ def test_what_a_tool_printed_is_kept_where_the_stream_breaks_off() -> None:
 def test_pictures_and_sounds_are_kept_by_size_and_digest() -> None:
     image = {"type": "image", "mime_type": "image/png", "data": "AAAA"}
     sound = {"type": "audio", "mime_type": "audio/l16", "data": "AAAA"}
-    items = rows_of(stream(*step(0, {"type": "model_output"}, said("See"), image, sound, sound)))["items"]
+    items = rows_of(stream(*step(0, {"type": "model_output"}, said("See"), image, sound, sound)))[
+        "items"
+    ]
     shown = [json.loads(item.output) for item in items if item.kind == "other"]
     assert [(each["type"], each["size_bytes"]) for each in shown] == [("image", 3), ("audio", 6)]
 
@@ -217,7 +258,9 @@ def test_citations_are_annotations_of_the_text() -> None:
     assert json.loads(item.annotations) == [cited]
 
 
-@pytest.mark.parametrize("unknown", [{"type": "novel_delta", "words": "abc"}, {"type": "text", "words": "abc"}])
+@pytest.mark.parametrize(
+    "unknown", [{"type": "novel_delta", "words": "abc"}, {"type": "text", "words": "abc"}]
+)
 def test_what_no_fact_has_is_an_anomaly(unknown: Json) -> None:
     anomalies = rows_of(stream(*step(0, {"type": "model_output"}, unknown)))["anomalies"]
     assert "unread" in {each.kind for each in anomalies}
@@ -244,7 +287,12 @@ def test_a_document_says_the_same_as_a_stream() -> None:
     interaction: Any = client.interactions.create(**INTERACTION, input="x")
     rows = rows_of(body, content_type="application/json")
     [exchange], items, [usage] = rows["exchanges"], rows["items"], rows["usage"]
-    assert [item.type for item in items] == ["thought", "google_search_call", "model_output", "function_call"]
+    assert [item.type for item in items] == [
+        "thought",
+        "google_search_call",
+        "model_output",
+        "function_call",
+    ]
     assert items[2].text == interaction.output_text == "Hello"
     assert items[1].output == json.dumps(FOUND, separators=(",", ":"))
     assert (items[3].call_id, items[3].arguments) == ("c", '{"sides":6}')
@@ -261,9 +309,18 @@ def test_a_recorded_stream_is_what_the_sdk_says(entry: Json) -> None:
     rows, sdk = rows_of(body), reading(body)
     [exchange], [thought, message], [usage] = rows["exchanges"], rows["items"], rows["usage"]
     assert (thought.kind, thought.encrypted, message.text) == ("reasoning", True, sdk.text)
-    counts = usage.input_tokens, usage.cache_read_input_tokens, usage.output_tokens, usage.reasoning_output_tokens
+    counts = (
+        usage.input_tokens,
+        usage.cache_read_input_tokens,
+        usage.output_tokens,
+        usage.reasoning_output_tokens,
+    )
     assert sdk.usage == counts == (16, 0, 22, 12)
-    assert (exchange.status, exchange.finish_reason, rows["anomalies"]) == ("completed", sdk.status, [])
+    assert (exchange.status, exchange.finish_reason, rows["anomalies"]) == (
+        "completed",
+        sdk.status,
+        [],
+    )
 
 
 # -- requests
@@ -271,31 +328,59 @@ def test_a_recorded_stream_is_what_the_sdk_says(entry: Json) -> None:
 REQUEST = {
     "model": "gemini-3.5-flash",
     "system_instruction": "Be brief.",
-    "tools": [{"type": "function", "name": "roll", "parameters": {"type": "object"}}, {"type": "google_search"}],
+    "tools": [
+        {"type": "function", "name": "roll", "parameters": {"type": "object"}},
+        {"type": "google_search"},
+    ],
     "generation_config": {"thinking_level": "high", "max_output_tokens": 9, "tool_choice": "auto"},
-    "response_format": {"type": "text", "mime_type": "application/json", "schema": {"title": "Dice"}},
+    "response_format": {
+        "type": "text",
+        "mime_type": "application/json",
+        "schema": {"title": "Dice"},
+    },
     "stream": True,
     "input": [
         {"type": "user_input", "content": [said("Roll.")]},
         {"type": "function_call", "id": "c", "name": "roll", "arguments": {"sides": 6}},
-        {"type": "function_result", "call_id": "c", "name": "roll", "result": [said("six")], "is_error": False},
+        {
+            "type": "function_result",
+            "call_id": "c",
+            "name": "roll",
+            "result": [said("six")],
+            "is_error": False,
+        },
     ],
     "previous_interaction_id": "v1_before",
 }
 
 
 def asked(**changes: Any) -> RequestFacts:
-    return DIALECT.request_facts("/v1beta/interactions", json.dumps({**REQUEST, **changes}).encode())
+    return DIALECT.request_facts(
+        "/v1beta/interactions", json.dumps({**REQUEST, **changes}).encode()
+    )
 
 
 def test_a_request_says_what_is_asked_and_what_tools_returned() -> None:
     facts, settings = asked(), asked().parameters
-    assert (facts.model, facts.stream, facts.previous_response_id) == ("gemini-3.5-flash", True, "v1_before")
+    assert (facts.model, facts.stream, facts.previous_response_id) == (
+        "gemini-3.5-flash",
+        True,
+        "v1_before",
+    )
     assert (facts.text, facts.is_turn, facts.instructions) == ("Roll.", False, ("Be brief.",))
     [result] = facts.results
-    assert (result.call_id, result.name, result.output, result.failed) == ("c", "roll", "six", False)
+    assert (result.call_id, result.name, result.output, result.failed) == (
+        "c",
+        "roll",
+        "six",
+        False,
+    )
     assert settings.tool_names == ("roll", "google_search")
-    assert (settings.reasoning_effort, settings.max_output_tokens, settings.tool_choice) == ("high", 9, "auto")
+    assert (settings.reasoning_effort, settings.max_output_tokens, settings.tool_choice) == (
+        "high",
+        9,
+        "auto",
+    )
     assert (settings.response_format, settings.response_schema) == ("json_schema", "Dice")
 
 
@@ -306,12 +391,16 @@ def test_an_input_has_many_forms(given: Any) -> None:
 
 
 def test_an_agent_is_asked_in_the_place_of_a_model() -> None:
-    assert asked(model=None, agent="deep-research-preview-04-2026").model == "deep-research-preview-04-2026"
+    assert (
+        asked(model=None, agent="deep-research-preview-04-2026").model
+        == "deep-research-preview-04-2026"
+    )
 
 
 def test_a_response_is_what_the_next_request_would_repeat() -> None:
     payloads = [
-        json.dumps(event).encode() for event in (CREATED, *STREAMS["thoughts and a text"], *called(2, "a", "{}"))
+        json.dumps(event).encode()
+        for event in (CREATED, *STREAMS["thoughts and a text"], *called(2, "a", "{}"))
     ]
     steps = [CONTINUATION.compared(each) for each in CONTINUATION.output(payloads)]
     assert steps == [

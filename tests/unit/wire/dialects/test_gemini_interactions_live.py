@@ -24,7 +24,11 @@ from tests.support.live import (
 )
 from tests.support.websocket import Connection
 
-CREATE = {"event_type": "interaction.create", "model": "gemini-live-3.5", "system_instruction": "You are brief."}
+CREATE = {
+    "event_type": "interaction.create",
+    "model": "gemini-live-3.5",
+    "system_instruction": "You are brief.",
+}
 ANSWER = live_step(0, "model_output", *text_deltas("Hel", "lo"))
 
 
@@ -93,8 +97,12 @@ def test_another_end_is_told(last: dict[str, Any], status: str, reason: str) -> 
     assert (exchange.status, exchange.finish_reason) == (status, reason)
 
 
-@pytest.mark.parametrize(("left_after", "status"), [(len(ANSWER), "completed"), (2, "client_disconnect")])
-def test_a_client_that_leaves_after_a_step_has_all_that_it_waited_for(left_after: int, status: str) -> None:
+@pytest.mark.parametrize(
+    ("left_after", "status"), [(len(ANSWER), "completed"), (2, "client_disconnect")]
+)
+def test_a_client_that_leaves_after_a_step_has_all_that_it_waited_for(
+    left_after: int, status: str
+) -> None:
     made = begun().client(said_live("Hi.")).server(*live_step(0, "thought"))
     made.server(*[{**each, "index": 1} for each in ANSWER][:left_after])
     made.client({"event_type": "interaction.disconnect"})

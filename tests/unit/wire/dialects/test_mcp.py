@@ -27,11 +27,17 @@ BOTH: Header = ("Accept", "application/json, text/event-stream")
 
 def call(id: Any, tool: str = "add", **arguments: Any) -> bytes:
     params = {"name": tool, "arguments": arguments, "_meta": {"progressToken": id}}
-    return json.dumps({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params}).encode()
+    return json.dumps(
+        {"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params}
+    ).encode()
 
 
 def message(**members: Any) -> bytes:
-    return b"event: message\r\ndata: " + json.dumps({"jsonrpc": "2.0", **members}).encode() + b"\r\n\r\n"
+    return (
+        b"event: message\r\ndata: "
+        + json.dumps({"jsonrpc": "2.0", **members}).encode()
+        + b"\r\n\r\n"
+    )
 
 
 def progress(token: Any) -> bytes:
@@ -62,7 +68,9 @@ def rows(body: bytes, request: bytes, content_type: str = "text/event-stream") -
         ([("accept", "application/json")], call(1), "other"),
     ],
 )
-def test_headers_and_body_tell_mcp_at_any_path(headers: list[Header], body: bytes, name: str) -> None:
+def test_headers_and_body_tell_mcp_at_any_path(
+    headers: list[Header], body: bytes, name: str
+) -> None:
     assert by_request("POST", "/tools", headers, body).name == name
 
 
@@ -88,7 +96,12 @@ def test_the_target_of_the_transport_of_2024_is_of_mcp_by_its_query(target: str,
 def test_a_call_begins_with_its_request_and_has_the_result_of_the_stream() -> None:
     made = rows(progress(7) + result(7, "3"), call(7, a=1, b=2))
     [item] = made["items"]
-    assert (item.kind, item.name, item.call_id, item.arguments) == ("tool_call", "add", "7", '{"a":1,"b":2}')
+    assert (item.kind, item.name, item.call_id, item.arguments) == (
+        "tool_call",
+        "add",
+        "7",
+        '{"a":1,"b":2}',
+    )
     assert (item.output, item.failed, item.status) == ("3", False, "completed")
     assert (item.began_ns, item.ended_ns) == (0, 2 * MS)
     [phase] = made["phases"]
@@ -102,12 +115,17 @@ def test_a_response_to_a_request_of_another_exchange_is_a_result_of_its_time() -
     assert (row.call_key, row.output, row.failed) == ("7", "no", True)
     assert row.started_ns == EXCHANGE.started_ns + 2 * MS
     assert not made["anomalies"]
-    assert rows(message(id=1, result={"protocolVersion": "2024-11-05"}), b"")["results"] == []  # of no tool
+    # of no tool
+    assert rows(message(id=1, result={"protocolVersion": "2024-11-05"}), b"")["results"] == []
 
 
 @given(st.sets(st.integers(0, 500)))
 def test_a_call_is_the_same_in_every_chunking(cuts: set[int]) -> None:
-    body = progress("t") + result("t", "é", "two") + message(id=None, error={"code": -32700, "message": "no"})
+    body = (
+        progress("t")
+        + result("t", "é", "two")
+        + message(id=None, error={"code": -32700, "message": "no"})
+    )
     exchange, events = captured(body, "mcp", cuts=cuts, request=call("t"))
     [item] = folded(exchange, events)["items"]
     assert (item.output, item.failed) == ("é\ntwo", False)
@@ -116,13 +134,30 @@ def test_a_call_is_the_same_in_every_chunking(cuts: set[int]) -> None:
 @table(
     ("reply", "failed", "output", "status"),
     [
-        ({"result": {"content": [{"type": "text", "text": "no"}], "isError": True}}, True, "no", "completed"),
-        ({"error": {"code": -32602, "message": "no"}}, True, '{"code":-32602,"message":"no"}', "failed"),
+        (
+            {"result": {"content": [{"type": "text", "text": "no"}], "isError": True}},
+            True,
+            "no",
+            "completed",
+        ),
+        (
+            {"error": {"code": -32602, "message": "no"}},
+            True,
+            '{"code":-32602,"message":"no"}',
+            "failed",
+        ),
         ({"result": {"content": [], "structuredContent": {"n": 1}}}, False, '{"n":1}', "completed"),
-        ({"result": {"content": [], "resultType": "input_required"}}, False, None, "input_required"),
+        (
+            {"result": {"content": [], "resultType": "input_required"}},
+            False,
+            None,
+            "input_required",
+        ),
     ],
 )
-def test_results_and_errors_of_a_call(reply: dict[str, Any], failed: bool, output: str | None, status: str) -> None:
+def test_results_and_errors_of_a_call(
+    reply: dict[str, Any], failed: bool, output: str | None, status: str
+) -> None:
     document = json.dumps({"jsonrpc": "2.0", "id": 1, **reply}).encode()
     [item] = rows(document, call(1), "application/json")["items"]
     assert (item.failed, item.status) == (failed, status)
@@ -131,22 +166,34 @@ def test_results_and_errors_of_a_call(reply: dict[str, Any], failed: bool, outpu
 
 @table(
     ("body", "content_type"),
-    [(b"Accepted", "text/plain"), (b"", "application/json"), (b"id: 1\ndata: \n\n" + result(1), "text/event-stream")],
+    [
+        (b"Accepted", "text/plain"),
+        (b"", "application/json"),
+        (b"id: 1\ndata: \n\n" + result(1), "text/event-stream"),
+    ],
 )
 def test_what_only_says_that_an_answer_comes_is_no_anomaly(body: bytes, content_type: str) -> None:
     assert not rows(body, call(1), content_type)["anomalies"]
 
 
 def test_an_error_of_json_rpc_is_one_of_the_exchange_and_a_failed_tool_is_not() -> None:
-    [refused] = rows(message(id=1, error={"code": -32601, "message": "Method not found"}), call(1))["exchanges"]
-    assert (refused.status, refused.error_code, refused.error) == ("failed", "-32601", "Method not found")
+    [refused] = rows(message(id=1, error={"code": -32601, "message": "Method not found"}), call(1))[
+        "exchanges"
+    ]
+    assert (refused.status, refused.error_code, refused.error) == (
+        "failed",
+        "-32601",
+        "Method not found",
+    )
     [broken] = rows(result(1, "no", isError=True), call(1))["exchanges"]
     assert (broken.status, broken.error) == ("completed", None)
 
 
 def test_a_request_of_the_server_is_no_answer_to_a_request_of_the_client_with_its_id() -> None:
     sampling = message(id=1, method="sampling/createMessage", params={"messages": []})
-    asked, called = sorted(rows(sampling + result(1, "3"), call(1))["items"], key=lambda item: item.kind)
+    asked, called = sorted(
+        rows(sampling + result(1, "3"), call(1))["items"], key=lambda item: item.kind
+    )
     assert (asked.type, asked.output) == ("sampling/createMessage", None)
     assert (called.name, called.output) == ("add", "3")
 
@@ -156,7 +203,11 @@ def test_a_request_of_the_server_is_no_answer_to_a_request_of_the_client_with_it
 
 @pytest.mark.parametrize(
     ("method", "body", "status"),
-    [("GET", b"", "completed"), ("GET", progress(1), "completed"), ("POST", progress(1), "client_disconnect")],
+    [
+        ("GET", b"", "completed"),
+        ("GET", progress(1), "completed"),
+        ("POST", progress(1), "client_disconnect"),
+    ],
 )
 def test_only_its_reader_ends_the_stream_of_a_get(method: str, body: bytes, status: str) -> None:
     exchange = msgspec.structs.replace(EXCHANGE, api="mcp", method=method, target="/mcp")
@@ -164,7 +215,9 @@ def test_only_its_reader_ends_the_stream_of_a_get(method: str, body: bytes, stat
 
 
 def recording(exchange: Any, body: bytes, outcome: Any = "eof", request: bytes = b"") -> Any:
-    head = RequestHead(exchange.exchange_id, exchange.session_id, 0, exchange.method, exchange.target, "shop", [])
+    head = RequestHead(
+        exchange.exchange_id, exchange.session_id, 0, exchange.method, exchange.target, "shop", []
+    )
     capture = Capture(exchange.session_id, exchange.exchange_id, MCP, 0)
     events = capture.request(head, request, wire=request)
     events += capture.response(MS, ResponseHead(200, "OK", [("content-type", "text/event-stream")]))
@@ -182,7 +235,9 @@ def replayed(body: bytes, request: bytes, asked: bytes) -> bytes:
     found = Matcher([recorded]).match(msgspec.structs.replace(request_of(recorded), body=asked))
     assert isinstance(found, Match)
     assert found.renumbered is not None
-    return b"".join(chunk.data for chunk in answer(renumbered(found.recorded, found.renumbered)).chunks)
+    return b"".join(
+        chunk.data for chunk in answer(renumbered(found.recorded, found.renumbered)).chunks
+    )
 
 
 def test_an_answer_has_the_ids_of_the_client_that_asks_and_every_other_byte_as_it_was() -> None:
@@ -190,14 +245,25 @@ def test_an_answer_has_the_ids_of_the_client_that_asks_and_every_other_byte_as_i
     ping = message(id=7, method="ping")
     given = replayed(progress(7) + ping + odd, call(7, a=1), call("new", a=1))
     tight = (progress("new") + ping).replace(b'": ', b'":').replace(b", ", b",")
-    assert given == tight + b'data: {"id":"new","result":{"n": 1.0,"id":7,"x":"\\u00e9"},"jsonrpc":"2.0"}\n\n'
+    assert (
+        given
+        == tight
+        + b'data: {"id":"new","result":{"n": 1.0,"id":7,"x":"\\u00e9"},"jsonrpc":"2.0"}\n\n'
+    )
 
 
 def beginning(version: str) -> bytes:
     client = {"name": "agent", "version": version}
     meta = {"io.modelcontextprotocol/clientInfo": client}
-    params = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client, "_meta": meta}
-    return json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}).encode()
+    params = {
+        "protocolVersion": "2025-11-25",
+        "capabilities": {},
+        "clientInfo": client,
+        "_meta": meta,
+    }
+    return json.dumps(
+        {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}
+    ).encode()
 
 
 def test_a_newer_version_of_the_client_gets_the_recorded_answer() -> None:

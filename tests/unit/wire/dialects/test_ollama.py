@@ -1,4 +1,6 @@
-"""What the lines of Ollama mean, and that it is what its package for Python yields from the same bytes."""
+"""What the lines of Ollama mean, and that it is what its package for Python yields from the same
+bytes.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,11 @@ from tests.support.facts import captured, folded
 from tests.support.ollama_sdk import CHAT, GENERATE, OllamaReading, ollama_answering, ollama_reading
 from tests.support.tables import table
 
-LINES, DOCUMENT, EVENTS = "application/x-ndjson", "application/json; charset=utf-8", "text/event-stream"
+LINES, DOCUMENT, EVENTS = (
+    "application/x-ndjson",
+    "application/json; charset=utf-8",
+    "text/event-stream",
+)
 COUNTS = {
     "total_duration": 4883583458,
     "load_duration": 1334875,
@@ -32,7 +38,12 @@ Json = dict[str, Any]
 
 
 def chat(message: Json, **more: Any) -> Json:
-    return {**MADE, "message": {"role": "assistant", "content": "", **message}, "done": False, **more}
+    return {
+        **MADE,
+        "message": {"role": "assistant", "content": "", **message},
+        "done": False,
+        **more,
+    }
 
 
 def generated(**said: Any) -> Json:
@@ -49,8 +60,14 @@ STREAMS: dict[str, list[Json]] = {
     "a text": TEXT,
     "thoughts and a text": [chat({"thinking": "Hm"}), chat({"thinking": "m."}), *TEXT],
     "calls": [chat({"tool_calls": [call("roll", sides=6), call("flip")]}), LAST],
-    "a call after a text": [chat({"content": "So."}), chat({"tool_calls": [call("roll", sides=6)]}), LAST],
-    "all of it in the last line": [chat({"content": "Hi", "thinking": "Hm."}, done=True, done_reason="stop", **COUNTS)],
+    "a call after a text": [
+        chat({"content": "So."}),
+        chat({"tool_calls": [call("roll", sides=6)]}),
+        LAST,
+    ],
+    "all of it in the last line": [
+        chat({"content": "Hi", "thinking": "Hm."}, done=True, done_reason="stop", **COUNTS)
+    ],
     "a prompt": [
         generated(thinking="Hm."),
         generated(response="Zür"),
@@ -99,7 +116,9 @@ def test_an_answer_is_what_the_sdk_says(lines: list[Json]) -> None:
     assert (exchange.status, exchange.response_model) == ("completed", "qwen3")
 
 
-ALL = bytes_of([*STREAMS["thoughts and a text"][:-1], chat({"tool_calls": [call("roll", sides=6)]}), LAST])
+ALL = bytes_of(
+    [*STREAMS["thoughts and a text"][:-1], chat({"tool_calls": [call("roll", sides=6)]}), LAST]
+)
 SAID_BY_ALL = sdk_of(ALL)
 
 
@@ -108,7 +127,13 @@ def test_it_is_the_same_however_the_bytes_come(cuts: set[int]) -> None:
     assert_agree(rows_of(ALL, cuts=sorted(cuts)), SAID_BY_ALL)
 
 
-@table("lines", [STREAMS["all of it in the last line"], [generated(response="Hi", done=True, done_reason="stop")]])
+@table(
+    "lines",
+    [
+        STREAMS["all of it in the last line"],
+        [generated(response="Hi", done=True, done_reason="stop")],
+    ],
+)
 def test_a_document_says_the_same_as_a_stream(lines: list[Json]) -> None:
     body = bytes_of([{**lines[0], **COUNTS}])
     assert_agree(rows_of(body, DOCUMENT), sdk_of(body, path_of(lines), DOCUMENT))
@@ -159,7 +184,11 @@ REQUEST: Json = {
     "messages": [
         {"role": "system", "content": "Be brief."},
         {"role": "user", "content": "Roll.", "images": ["iVBORw0KGgo="]},
-        {"role": "assistant", "content": "", "tool_calls": [call("roll", sides=6), call("roll", sides=6)]},
+        {
+            "role": "assistant",
+            "content": "",
+            "tool_calls": [call("roll", sides=6), call("roll", sides=6)],
+        },
         {"role": "tool", "tool_name": "roll", "content": "six"},
         {"role": "tool", "tool_name": "roll", "content": "two"},
     ],
@@ -175,7 +204,10 @@ def test_a_request_says_what_is_asked_and_what_tools_returned() -> None:
     settings = facts.parameters
     assert (facts.model, facts.stream, facts.text, facts.is_turn) == ("qwen3", True, "Roll.", False)
     assert facts.instructions == ("Be brief.",)
-    assert [(each.name, each.output) for each in facts.results] == [("roll", "six"), ("roll", "two")]
+    assert [(each.name, each.output) for each in facts.results] == [
+        ("roll", "six"),
+        ("roll", "two"),
+    ]
     assert facts.results[0].place != facts.results[1].place, "each is of a call of its own"
     assert (settings.tool_names, settings.reasoning_effort) == (("roll",), "high")
     assert (settings.max_output_tokens, settings.temperature) == (9, 0.5)
@@ -183,8 +215,15 @@ def test_a_request_says_what_is_asked_and_what_tools_returned() -> None:
 
 
 def test_a_prompt_is_a_message_of_the_user() -> None:
-    facts = asked(GENERATE, model="qwen3", prompt="Roll.", system="Be brief.", stream=False, think=False)
-    assert (facts.text, facts.is_turn, facts.stream, facts.instructions) == ("Roll.", True, False, ("Be brief.",))
+    facts = asked(
+        GENERATE, model="qwen3", prompt="Roll.", system="Be brief.", stream=False, think=False
+    )
+    assert (facts.text, facts.is_turn, facts.stream, facts.instructions) == (
+        "Roll.",
+        True,
+        False,
+        ("Be brief.",),
+    )
     assert facts.parameters.reasoning_mode == "disabled"
 
 

@@ -1,4 +1,6 @@
-"""What the events of a session of OpenAI's hosted agents mean, and that it is what openai-python yields."""
+"""What the events of a session of OpenAI's hosted agents mean, and that it is what openai-python
+yields.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +63,9 @@ def test_every_type_of_event_that_the_sdk_knows_is_read() -> None:
 
 def test_a_turn_is_an_item_and_that_of_a_sub_agent_has_its_thread() -> None:
     items = rows_of(*EVENTS_OF_A_SESSION)["items"]
-    assert [(item.item_id, item.thread_id, item.status) for item in items if item.type == "turn"] == [
+    assert [
+        (item.item_id, item.thread_id, item.status) for item in items if item.type == "turn"
+    ] == [
         ("turn_1", None, "completed"),
         ("turn_2", None, "completed"),
         ("turn_s", "sub_1", "completed"),
@@ -80,19 +84,37 @@ def test_an_event_that_comes_again_is_not_told_again() -> None:
 
 def test_a_turn_that_failed_says_why() -> None:
     error = {"code": "server_overloaded", "message": "Busy"}
-    [exchange] = rows_of(*numbered(changed("turn_1", "created"), changed("turn_1", "failed", error=error)))["exchanges"]
-    assert (exchange.status, exchange.error_code, exchange.error) == ("failed", "server_overloaded", "Busy")
+    [exchange] = rows_of(
+        *numbered(changed("turn_1", "created"), changed("turn_1", "failed", error=error))
+    )["exchanges"]
+    assert (exchange.status, exchange.error_code, exchange.error) == (
+        "failed",
+        "server_overloaded",
+        "Busy",
+    )
 
 
 @pytest.mark.parametrize(("method", "resumes"), [("GET", SESSION), ("POST", None)])
 def test_a_request_is_of_the_session_in_its_path(method: str, resumes: str | None) -> None:
-    found = group(RequestHead("x", "s", 0, method, f"/v1/agents/sessions/{SESSION}/events", "openai", []), b"")
+    found = group(
+        RequestHead("x", "s", 0, method, f"/v1/agents/sessions/{SESSION}/events", "openai", []), b""
+    )
     assert (found.name, found.source, found.resumes_response_id) == (SESSION, HOSTED, resumes)
 
 
 def test_what_a_client_sends_is_read_with_the_results_of_its_tools() -> None:
     message = {"role": "user", "content": [{"type": "input_text", "text": "And now?"}]}
-    result = {"type": "agent.session.input.tool_result", "call_id": "call_1", "success": True, "output": "4"}
+    result = {
+        "type": "agent.session.input.tool_result",
+        "call_id": "call_1",
+        "success": True,
+        "output": "4",
+    }
     given = [result, {"type": "agent.session.input.message", "input": [message]}]
-    facts = DIALECT.request_facts("/v1/agents/sessions/asess_1/events", json.dumps({"events": given}).encode())
-    assert (facts.text, [(each.call_id, each.output) for each in facts.results]) == ("And now?", [("call_1", "4")])
+    facts = DIALECT.request_facts(
+        "/v1/agents/sessions/asess_1/events", json.dumps({"events": given}).encode()
+    )
+    assert (facts.text, [(each.call_id, each.output) for each in facts.results]) == (
+        "And now?",
+        [("call_1", "4")],
+    )

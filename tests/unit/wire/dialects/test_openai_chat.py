@@ -51,7 +51,10 @@ def function(name: str | None = None, arguments: Any = "") -> dict[str, Any]:
 
 def told(*payloads: Any) -> list[Fact]:
     teller = DIALECT.decoder()
-    encoded = (payload if isinstance(payload, bytes) else json.dumps(payload).encode() for payload in payloads)
+    encoded = (
+        payload if isinstance(payload, bytes) else json.dumps(payload).encode()
+        for payload in payloads
+    )
     return [fact for data in encoded for fact in teller.event(CHUNK, data)]
 
 
@@ -89,7 +92,12 @@ def test_an_item_begins_once_and_before_its_first_text() -> None:
 
 
 def test_choices_are_told_apart_and_without_an_index_are_the_first() -> None:
-    facts = told(delta(1, content="b"), delta(None, content="a"), delta(1, content="B"), delta(0, content="A"))
+    facts = told(
+        delta(1, content="b"),
+        delta(None, content="a"),
+        delta(1, content="B"),
+        delta(0, content="A"),
+    )
     assert texts(facts) == {("1.message", "text"): "bB", ("0.message", "text"): "aA"}
     assert [fact.output_index for fact in of(ItemStarted, facts)] == [1, 0]
 
@@ -97,13 +105,24 @@ def test_choices_are_told_apart_and_without_an_index_are_the_first() -> None:
 SURE = {"role": "assistant", "content": "Sure"}
 SUMMARY = [{"type": "reasoning.summary", "summary": "First"}]
 TEXTS: dict[str, tuple[list[Any], str, str, str]] = {
-    "a refusal is a text of its own": ([delta(refusal="I'"), delta(refusal="m")], "0.message", "refusal", "I'm"),
+    "a refusal is a text of its own": (
+        [delta(refusal="I'"), delta(refusal="m")],
+        "0.message",
+        "refusal",
+        "I'm",
+    ),
     "what an answer speaks is its text": (
-        [delta(content=None, audio={"id": "a", "transcript": "Hello"}), delta(audio={"data": "AAAA"})],
+        [
+            delta(content=None, audio={"id": "a", "transcript": "Hello"}),
+            delta(audio={"data": "AAAA"}),
+        ],
         *("0.message", "text", "Hello"),
     ),
     "a legacy completion is a message": (
-        [{"object": "text_completion", "choices": [{"text": text, "index": 0}]} for text in ("a", "b")],
+        [
+            {"object": "text_completion", "choices": [{"text": text, "index": 0}]}
+            for text in ("a", "b")
+        ],
         *("0.message", "text", "ab"),
     ),
     "what repeats a delta is not told twice": (
@@ -119,7 +138,10 @@ TEXTS: dict[str, tuple[list[Any], str, str, str]] = {
         *("0.reasoning", "summary", "FirstFirst"),
     ),
     "a call that only changes its id is the same": (
-        [call(index=0, id=id, function=function(name, text)) for id, name, text in (("a", "f", "{"), ("b", None, "}"))],
+        [
+            call(index=0, id=id, function=function(name, text))
+            for id, name, text in (("a", "f", "{"), ("b", None, "}"))
+        ],
         *("0.call.0", "arguments", "{}"),
     ),
     "arguments that are an object are told as json": (
@@ -136,21 +158,32 @@ def test_a_text_is_of_the_item_and_the_field_it_is_said_of(claim: str) -> None:
 
 
 def test_content_in_parts_is_text_and_thinking() -> None:
-    thinking = {"type": "thinking", "thinking": [{"type": "text", "text": "Hm"}, {"type": "text", "text": "m"}]}
+    thinking = {
+        "type": "thinking",
+        "thinking": [{"type": "text", "text": "Hm"}, {"type": "text", "text": "m"}],
+    }
     reference = {"type": "reference", "reference_ids": [1]}
-    facts = told(delta(content=[thinking, {"type": "text", "text": "4"}, reference, {"type": "hologram"}]))
+    facts = told(
+        delta(content=[thinking, {"type": "text", "text": "4"}, reference, {"type": "hologram"}])
+    )
     assert texts(facts) == {("0.reasoning", "reasoning"): "Hmm", ("0.message", "text"): "4"}
-    assert of(AnnotationAdded, facts) == [AnnotationAdded("0.message", json.dumps(reference, separators=(",", ":")))]
+    assert of(AnnotationAdded, facts) == [
+        AnnotationAdded("0.message", json.dumps(reference, separators=(",", ":")))
+    ]
     assert of(UnknownType, facts) == [UnknownType("hologram")]
 
 
 def test_an_image_is_known_by_size_and_digest_or_by_its_address() -> None:
-    facts = told(delta(images=[{"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}]))
+    facts = told(
+        delta(images=[{"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}])
+    )
     (stated,) = started(facts).values()
     assert (stated.kind, stated.type) == ("other", "image")
     shown = json.loads(stated.output or "")
     assert (shown["mime_type"], shown["size_bytes"], len(shown["sha256"])) == ("image/png", 3, 64)
-    (stated,) = started(told(delta(content=[{"type": "image_url", "image_url": "https://a/b.png"}]))).values()
+    (stated,) = started(
+        told(delta(content=[{"type": "image_url", "image_url": "https://a/b.png"}]))
+    ).values()
     assert stated.output == '{"url":"https://a/b.png"}'
 
 
@@ -161,7 +194,9 @@ def test_an_answer_without_anything_has_no_items() -> None:
 
 @pytest.mark.parametrize(("reason", "status"), [("stop", "completed"), ("length", "incomplete")])
 def test_the_items_of_a_choice_end_with_it_and_once(reason: str, status: str) -> None:
-    facts = told(delta(content="a"), delta(1, content="b"), delta(finish=reason), delta(finish=reason))
+    facts = told(
+        delta(content="a"), delta(1, content="b"), delta(finish=reason), delta(finish=reason)
+    )
     stated = ItemState("message", "message", role="assistant", status=status)
     assert of(ItemFinished, facts) == [ItemFinished("0.message", 0, stated)]
     assert of(ResponseFinished, facts) == [ResponseFinished(reason), ResponseFinished(reason)]
@@ -175,14 +210,25 @@ def test_annotations_belong_to_the_message() -> None:
 
 def test_citations_repeated_on_every_chunk_are_told_at_the_end() -> None:
     searched = {"citations": ["https://a"], "search_results": [{"title": "A", "url": "https://a"}]}
-    said = [{**delta(finish=finish, content="x"), **searched} for finish in (None, None, "stop", "stop")]
+    said = [
+        {**delta(finish=finish, content="x"), **searched} for finish in (None, None, "stop", "stop")
+    ]
     (fact,) = of(AnnotationAdded, told(*said))
-    assert json.loads(fact.annotation) == {"type": "search_result", "title": "A", "url": "https://a"}
+    assert json.loads(fact.annotation) == {
+        "type": "search_result",
+        "title": "A",
+        "url": "https://a",
+    }
 
 
 def test_logprobs_belong_to_the_item_they_are_of() -> None:
     probable = [{"token": "a", "logprob": -0.5}]
-    said = [delta(content="a"), delta(reasoning_content="b"), delta(content="a"), delta(content="a")]
+    said = [
+        delta(content="a"),
+        delta(reasoning_content="b"),
+        delta(content="a"),
+        delta(content="a"),
+    ]
     said[0]["choices"][0]["logprobs"] = {"content": probable, "refusal": None}
     said[1]["choices"][0]["logprobs"] = {"reasoning_content": probable}
     said[2]["choices"][0]["logprobs"] = {"content": []}
@@ -199,8 +245,17 @@ def test_logprobs_belong_to_the_item_they_are_of() -> None:
         ({"reasoning_content": "Hm"}, False),
         ({"reasoning": "Hm", "content": ""}, False),
         ({"reasoning": "Hm", "reasoning_content": "Hm"}, False),
-        ({"reasoning": "Hm", "reasoning_details": [{"type": "reasoning.text", "text": "Hm"}]}, False),
-        ({"reasoning_content": "Hm", "reasoning_details": [{"type": "reasoning.text", "text": "Hm"}]}, False),
+        (
+            {"reasoning": "Hm", "reasoning_details": [{"type": "reasoning.text", "text": "Hm"}]},
+            False,
+        ),
+        (
+            {
+                "reasoning_content": "Hm",
+                "reasoning_details": [{"type": "reasoning.text", "text": "Hm"}],
+            },
+            False,
+        ),
         ({"reasoning_details": [{"type": "reasoning.text", "text": "Hm"}]}, False),
         ({"channel": "analysis", "content": "Hm"}, False),
         ({"channel": "analysis", "reasoning": "Hm"}, False),
@@ -208,7 +263,10 @@ def test_logprobs_belong_to_the_item_they_are_of() -> None:
         ({"reasoning_text": "Hm", "reasoning_opaque": "x"}, True),
         ({"thinking": "Hm"}, False),
         ({"thinking_blocks": [{"type": "thinking", "thinking": "Hm"}]}, False),
-        ({"reasoning_content": "Hm", "thinking_blocks": [{"thinking": "Hm", "signature": "x"}]}, True),
+        (
+            {"reasoning_content": "Hm", "thinking_blocks": [{"thinking": "Hm", "signature": "x"}]},
+            True,
+        ),
     ],
 )
 def test_reasoning_counts_once_however_it_is_said(said: dict[str, Any], is_sealed: bool) -> None:
@@ -221,7 +279,9 @@ def test_reasoning_counts_once_however_it_is_said(said: dict[str, Any], is_seale
 def test_encrypted_reasoning_is_known_to_be_there(before: list[Any]) -> None:
     sealed = delta(reasoning_details=[{"type": "reasoning.encrypted", "data": "gAAAA"}])
     facts = told(*before, sealed)
-    assert [fact.stated.encrypted for fact in (*of(ItemStarted, facts), *of(ItemFinished, facts))][-1]
+    assert [fact.stated.encrypted for fact in (*of(ItemStarted, facts), *of(ItemFinished, facts))][
+        -1
+    ]
     assert of(ItemFinished, told(*before, sealed, delta(finish="stop")))[-1].stated.encrypted
 
 
@@ -237,7 +297,8 @@ def test_a_call_is_named_by_its_first_delta() -> None:
         delta(finish="tool_calls"),
     )
     first, second = (
-        ItemState("tool_call", "function", name=n, call_id=i) for n, i in (("roll", "call_1"), ("toss", "call_2"))
+        ItemState("tool_call", "function", name=n, call_id=i)
+        for n, i in (("roll", "call_1"), ("toss", "call_2"))
     )
     assert started(facts) == {"0.call.0": first, "0.call.1": second}
     assert texts(facts) == {("0.call.0", "arguments"): "{}", ("0.call.1", "arguments"): '{"n":1}'}
@@ -249,7 +310,10 @@ def test_whole_calls_without_an_index_are_told_apart(ids: tuple[str | None, str 
     calls = [{"id": id, "function": function("plus", '{"a":1}')} for id in ids]
     facts = told(delta(tool_calls=calls))
     assert [stated.call_id for stated in started(facts).values()] == [id or None for id in ids]
-    assert texts(facts) == {("0.call.0", "arguments"): '{"a":1}', ("0.call.1", "arguments"): '{"a":1}'}
+    assert texts(facts) == {
+        ("0.call.0", "arguments"): '{"a":1}',
+        ("0.call.1", "arguments"): '{"a":1}',
+    }
 
 
 def test_a_call_without_an_index_goes_on_until_another_begins() -> None:
@@ -268,7 +332,9 @@ def test_an_index_used_again_for_another_call_is_another_call() -> None:
     assert [stated.call_id for stated in started(facts).values()] == ["a", "b"]
 
 
-def piece(index: int | None, arguments: str, name: str | None = None, id: str | None = "") -> dict[str, Any]:
+def piece(
+    index: int | None, arguments: str, name: str | None = None, id: str | None = ""
+) -> dict[str, Any]:
     opening = {} if name is None else {"id": id, "type": "function"}
     return call(index=index, **opening, function=function(name, arguments))
 
@@ -281,9 +347,23 @@ CLOSED = [call(index=0, id=id, function=function(None, "}")) for id in "12"]
     [
         ([piece(0, '{"a":1}', "get"), piece(0, '{"a":2}', "put")], ['{"a":1}', '{"a":2}']),
         ([piece(0, '{"a":1}', "get"), piece(0, '{"a":2}', "get")], ['{"a":1}', '{"a":2}']),
-        ([piece(0, '{"a"', "get"), piece(0, ":1}"), piece(0, '{"a"', "get"), piece(0, ":2}")], ['{"a":1}', '{"a":2}']),
-        ([piece(0, '{"a"', "get"), piece(0, ":1}"), piece(0, "", "get"), piece(0, '{"a":2}')], ['{"a":1}', '{"a":2}']),
-        ([piece(0, "", "get", "1"), piece(0, "{}"), piece(0, "", "put", "2"), piece(1, '{"b":2}')], ["{}", '{"b":2}']),
+        (
+            [piece(0, '{"a"', "get"), piece(0, ":1}"), piece(0, '{"a"', "get"), piece(0, ":2}")],
+            ['{"a":1}', '{"a":2}'],
+        ),
+        (
+            [piece(0, '{"a"', "get"), piece(0, ":1}"), piece(0, "", "get"), piece(0, '{"a":2}')],
+            ['{"a":1}', '{"a":2}'],
+        ),
+        (
+            [
+                piece(0, "", "get", "1"),
+                piece(0, "{}"),
+                piece(0, "", "put", "2"),
+                piece(1, '{"b":2}'),
+            ],
+            ["{}", '{"b":2}'],
+        ),
         ([piece(0, "", "get", "1"), piece(None, '{"a"'), piece(None, ":1}")], ['{"a":1}']),
         ([piece(0, '{"a"', "get"), piece(0, ":", "get"), piece(0, "1}", "get")], ['{"a":1}']),
         ([piece(0, "{}", "get", "1"), piece(0, " ", "get", "1")], ["{} "]),
@@ -319,7 +399,9 @@ LEGACY = [delta(function_call=function("f", "{")), delta(function_call={"argumen
         (LEGACY, ItemState("tool_call", "function_call", name="f"), "{}"),
     ],
 )
-def test_a_custom_tool_and_a_legacy_function_are_tool_calls(said: list[Any], stated: ItemState, arguments: str) -> None:
+def test_a_custom_tool_and_a_legacy_function_are_tool_calls(
+    said: list[Any], stated: ItemState, arguments: str
+) -> None:
     facts = told(*said)
     assert started(facts) == {"0.call.0": stated}
     assert texts(facts) == {("0.call.0", "arguments"): arguments}
@@ -330,12 +412,23 @@ def test_a_custom_tool_and_a_legacy_function_are_tool_calls(said: list[Any], sta
 
 def test_a_response_starts_again_only_where_its_id_or_model_changes() -> None:
     first = {"id": "", "object": "", "model": "", "choices": [], "prompt_filter_results": []}
-    facts = told(first, delta(content="a"), chunk(id="", choices=[]), chunk(id="chatcmpl-2", choices=[]))
-    assert of(ResponseStarted, facts) == [ResponseStarted("chatcmpl-1", "m"), ResponseStarted("chatcmpl-2", "m")]
+    facts = told(
+        first, delta(content="a"), chunk(id="", choices=[]), chunk(id="chatcmpl-2", choices=[])
+    )
+    assert of(ResponseStarted, facts) == [
+        ResponseStarted("chatcmpl-1", "m"),
+        ResponseStarted("chatcmpl-2", "m"),
+    ]
 
 
-def counts(prompt_tokens: int, completion_tokens: int, total_tokens: int, **details: Any) -> dict[str, Any]:
-    usage = {"prompt_tokens": prompt_tokens, "completion_tokens": completion_tokens, "total_tokens": total_tokens}
+def counts(
+    prompt_tokens: int, completion_tokens: int, total_tokens: int, **details: Any
+) -> dict[str, Any]:
+    usage = {
+        "prompt_tokens": prompt_tokens,
+        "completion_tokens": completion_tokens,
+        "total_tokens": total_tokens,
+    }
     return usage | {f"{name}_tokens_details": value for name, value in details.items()}
 
 
@@ -356,14 +449,20 @@ CACHED, REASONED = {"cached_tokens": 4, "cache_write_tokens": 1}, {"reasoning_to
 )
 def test_usage_has_one_meaning_for_all_vendors(usage: dict[str, Any], expected: Usage) -> None:
     in_choice = {"index": 0, "delta": {}, "usage": usage}
-    for said in (chunk(choices=[], usage=usage), chunk(x_groq={"usage": usage}), chunk(choices=[in_choice])):
+    for said in (
+        chunk(choices=[], usage=usage),
+        chunk(x_groq={"usage": usage}),
+        chunk(choices=[in_choice]),
+    ):
         (fact,) = of(UsageReported, told(said))
         assert (fact.usage, json.loads(fact.raw)) == (expected, usage)
 
 
 def test_output_includes_what_perplexity_counts_apart() -> None:
     usage = {"prompt_tokens": 33, "completion_tokens": 11, "total_tokens": 44}
-    (fact,) = of(UsageReported, told(chunk(usage={**usage, "citation_tokens": 5, "reasoning_tokens": 19})))
+    (fact,) = of(
+        UsageReported, told(chunk(usage={**usage, "citation_tokens": 5, "reasoning_tokens": 19}))
+    )
     assert fact.usage == Usage(33, None, None, 35, 19, 44)
     assert fact.details == UsageDetails(output_citation_tokens=5)
 
@@ -383,18 +482,31 @@ OF_THE_OUTPUT = UsageDetails(output_audio_tokens=5, output_image_tokens=6, outpu
     [
         ({"prompt_tokens": 3}, UsageDetails()),
         (counts(9, 9, 9, prompt={"audio_tokens": 1, "image_tokens": 2}), IN_THE_INPUT),
-        (counts(9, 9, 9, prompt={"video_tokens": 3, "cached_tokens_details": {"audio_tokens": 4}}), IN_THE_CACHE),
-        (counts(9, 9, 9, completion={"audio_tokens": 5, "image_tokens": 6, "video_tokens": 7}), OF_THE_OUTPUT),
+        (
+            counts(
+                9, 9, 9, prompt={"video_tokens": 3, "cached_tokens_details": {"audio_tokens": 4}}
+            ),
+            IN_THE_CACHE,
+        ),
+        (
+            counts(9, 9, 9, completion={"audio_tokens": 5, "image_tokens": 6, "video_tokens": 7}),
+            OF_THE_OUTPUT,
+        ),
         ({"cache_creation": {"ephemeral_1h_input_tokens": 8}}, UsageDetails(8)),
         ({"num_search_queries": 2}, UsageDetails(web_searches=2)),
         ({"server_tool_use_details": {"web_search_requests": 1}}, UsageDetails(web_searches=1)),
         ({"server_tool_use": {"web_search_requests": 1}}, UsageDetails(web_searches=1)),
         ({"cost": 0}, cost("0", "cost")),
         ({"cost_in_usd_ticks": 37756000}, cost("0.0037756", "cost_in_usd_ticks")),
-        ({"cost": {"input_tokens_cost": 0.1, "total_cost": 0.30000000000000004}}, cost(TOTAL, "cost.total_cost")),
+        (
+            {"cost": {"input_tokens_cost": 0.1, "total_cost": 0.30000000000000004}},
+            cost(TOTAL, "cost.total_cost"),
+        ),
     ],
 )
-def test_usage_has_the_details_that_have_prices_of_their_own(usage: dict[str, Any], expected: UsageDetails) -> None:
+def test_usage_has_the_details_that_have_prices_of_their_own(
+    usage: dict[str, Any], expected: UsageDetails
+) -> None:
     (fact,) = of(UsageReported, told(chunk(choices=[], usage=usage)))
     assert fact.details == expected
     (fact,) = of(UsageReported, document(chunk(object="chat.completion", choices=[], usage=usage)))
@@ -405,10 +517,19 @@ def test_usage_has_the_details_that_have_prices_of_their_own(usage: dict[str, An
     ("said", "expected"),
     [
         ({"error": {"message": "no", "code": 400}}, ErrorReported(None, "400", "no")),
-        ({**delta(content="a"), "error": {"message": "no", "type": "t"}}, ErrorReported("t", None, "no")),
-        (chunk(choices=[{"index": 0, "error": {"code": 502, "message": "no"}}]), ErrorReported(None, "502", "no")),
+        (
+            {**delta(content="a"), "error": {"message": "no", "type": "t"}},
+            ErrorReported("t", None, "no"),
+        ),
+        (
+            chunk(choices=[{"index": 0, "error": {"code": 502, "message": "no"}}]),
+            ErrorReported(None, "502", "no"),
+        ),
         (chunk(choices=[], x_groq={"error": "no"}), ErrorReported(None, None, "no")),
-        ({"object": "error", "message": "no", "type": "t", "code": 3}, ErrorReported("t", "3", "no")),
+        (
+            {"object": "error", "message": "no", "type": "t", "code": 3},
+            ErrorReported("t", "3", "no"),
+        ),
     ],
 )
 def test_an_error_is_told_wherever_it_stands(said: dict[str, Any], expected: ErrorReported) -> None:
@@ -429,7 +550,9 @@ def test_what_is_no_chunk_is_said_to_be_none(data: bytes, expected: Fact) -> Non
     assert told(data) == [expected]
 
 
-@pytest.mark.parametrize("data", [b"[DONE]", b" [DONE] ", b'{"object": "chat.completion.chunk", "obfuscation": "x"}'])
+@pytest.mark.parametrize(
+    "data", [b"[DONE]", b" [DONE] ", b'{"object": "chat.completion.chunk", "obfuscation": "x"}']
+)
 def test_what_says_nothing_is_no_fact(data: bytes) -> None:
     assert told(data) == []
 
@@ -453,7 +576,11 @@ def test_a_body_restates_its_items_in_order() -> None:
         ResponseItems(
             (
                 ItemState(
-                    "reasoning", "reasoning", status="incomplete", texts=(("reasoning", 0, "Hm"),), output_index=2
+                    "reasoning",
+                    "reasoning",
+                    status="incomplete",
+                    texts=(("reasoning", 0, "Hm"),),
+                    output_index=2,
                 ),
                 ItemState(
                     *("message", "message", None, "assistant", None, "incomplete"),
@@ -474,7 +601,10 @@ def test_a_body_restates_its_items_in_order() -> None:
 
 
 def test_a_body_of_a_legacy_completion_has_messages() -> None:
-    choices = [{"index": n, "text": text, "logprobs": {"tokens": [text]}} for n, text in enumerate(("a", ""))]
+    choices = [
+        {"index": n, "text": text, "logprobs": {"tokens": [text]}}
+        for n, text in enumerate(("a", ""))
+    ]
     (restated,) = of(ResponseItems, document({"object": "text_completion", "choices": choices}))
     (item,) = restated.items
     assert (item.texts, item.logprobs) == ((("text", 0, "a"),), '[{"tokens":["a"]}]')

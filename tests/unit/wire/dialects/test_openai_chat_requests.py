@@ -21,8 +21,14 @@ def user(*said: str) -> dict[str, Any]:
 
 
 def test_a_request_says_its_model_and_what_the_user_says_last() -> None:
-    said = asked(model="m", stream=True, messages=[{"role": "system", "content": "s"}, user("a"), user("b", "c")])
-    assert said == RequestFacts("m", True, "c", True, (), ("s",), items=3, parameters=said.parameters)
+    said = asked(
+        model="m",
+        stream=True,
+        messages=[{"role": "system", "content": "s"}, user("a"), user("b", "c")],
+    )
+    assert said == RequestFacts(
+        "m", True, "c", True, (), ("s",), items=3, parameters=said.parameters
+    )
 
 
 def test_what_a_client_wraps_in_a_tag_is_not_said_by_the_user() -> None:
@@ -54,7 +60,9 @@ def test_results_of_tools_go_on_with_a_turn() -> None:
     )
 
 
-@pytest.mark.parametrize(("prompt", "text"), [("a", "a"), (["a", "b"], "b"), ([[1, 2]], None), (None, None)])
+@pytest.mark.parametrize(
+    ("prompt", "text"), [("a", "a"), (["a", "b"], "b"), ([[1, 2]], None), (None, None)]
+)
 def test_a_legacy_request_has_a_prompt(prompt: Any, text: str | None) -> None:
     said = asked("/v1/completions", model="m", prompt=prompt)
     assert (said.text, said.is_turn) == (text, text is not None)
@@ -64,7 +72,9 @@ def test_a_deployment_in_the_path_is_the_model() -> None:
     assert asked("/openai/deployments/gpt-4/chat/completions", messages=[]).model == "gpt-4"
 
 
-@table("body", [b"", b"no JSON", b"[]", b'{"messages": [1, {"role": "user", "content": {}}]}', b"\xff"])
+@table(
+    "body", [b"", b"no JSON", b"[]", b'{"messages": [1, {"role": "user", "content": {}}]}', b"\xff"]
+)
 def test_a_request_that_cannot_be_read_asks_for_nothing(body: bytes) -> None:
     said = DIALECT.request_facts("/v1/chat/completions", body)
     assert (said.model, said.text, said.results) == (None, None, ())

@@ -1,4 +1,6 @@
-"""What a Realtime session means, turn by turn, and that it is what openai-python yields from the same messages."""
+"""What a Realtime session means, turn by turn, and that it is what openai-python yields from the
+same messages.
+"""
 
 from __future__ import annotations
 
@@ -27,12 +29,19 @@ from tests.support.live import (
 from tests.support.websocket import Connection
 
 ASK = {"type": "response.create"}
-SPOKEN = {"mime_type": "audio/pcm", "size_bytes": len(SOUND), "sha256": sha256(SOUND).hexdigest(), "duration_ms": 1024}
+SPOKEN = {
+    "mime_type": "audio/pcm",
+    "size_bytes": len(SOUND),
+    "sha256": sha256(SOUND).hexdigest(),
+    "duration_ms": 1024,
+}
 
 
 def begun(**session: Any) -> Connection:
     """A connection on which the session has been set up."""
-    made = Connection(REALTIME).server({"type": "session.created", "session": {"model": "gpt-realtime"}})
+    made = Connection(REALTIME).server(
+        {"type": "session.created", "session": {"model": "gpt-realtime"}}
+    )
     made.client({"type": "session.update", "session": {"instructions": "You are brief."}})
     return made.server({"type": "session.updated", "session": {**SESSION, **session}})
 
@@ -55,13 +64,24 @@ def heard(transcript_usage: Json | None = None, **session: Any) -> Connection:
     made = begun(**session)
     for piece in pieces():
         made.client({"type": "input_audio_buffer.append", "audio": piece})
-    made.server({"type": "input_audio_buffer.speech_started", "audio_start_ms": 96, "item_id": "item_u"})
-    made.server({"type": "input_audio_buffer.speech_stopped", "audio_end_ms": 1024, "item_id": "item_u"})
-    made.server({"type": "input_audio_buffer.committed", "previous_item_id": None, "item_id": "item_u"})
+    made.server(
+        {"type": "input_audio_buffer.speech_started", "audio_start_ms": 96, "item_id": "item_u"}
+    )
+    made.server(
+        {"type": "input_audio_buffer.speech_stopped", "audio_end_ms": 1024, "item_id": "item_u"}
+    )
+    made.server(
+        {"type": "input_audio_buffer.committed", "previous_item_id": None, "item_id": "item_u"}
+    )
     answer = response("resp_1", *spoken("Hello."))
-    transcribed = {"type": "conversation.item.input_audio_transcription.completed", "content_index": 0}
+    transcribed = {
+        "type": "conversation.item.input_audio_transcription.completed",
+        "content_index": 0,
+    }
     transcribed |= {"usage": transcript_usage} if transcript_usage else {}
-    return made.server(answer[0], {**transcribed, "item_id": "item_u", "transcript": "Good morning"}, *answer[1:])
+    return made.server(
+        answer[0], {**transcribed, "item_id": "item_u", "transcript": "Good morning"}, *answer[1:]
+    )
 
 
 # -- what a turn says
@@ -77,16 +97,28 @@ def read_by_sdk(made: Connection) -> list[Any]:
 def test_texts_calls_and_usage_are_what_the_sdk_yields() -> None:
     first, second = turns_of(conversed())
     events = read_by_sdk(conversed())
-    transcript = "".join(each.delta for each in events if each.type == "response.output_audio_transcript.delta")
-    arguments = "".join(each.delta for each in events if each.type == "response.function_call_arguments.delta")
+    transcript = "".join(
+        each.delta for each in events if each.type == "response.output_audio_transcript.delta"
+    )
+    arguments = "".join(
+        each.delta for each in events if each.type == "response.function_call_arguments.delta"
+    )
     usage = events[-1].response.usage
     [call], [message] = calls_of(first), messages_of(second)
-    assert (message.text, call.name, call.arguments, call.call_id) == (transcript, "weather", arguments, "call_1")
+    assert (message.text, call.name, call.arguments, call.call_id) == (
+        transcript,
+        "weather",
+        arguments,
+        "call_1",
+    )
     [counts] = second["usage"]
     assert (counts.input_tokens, counts.output_tokens) == (usage.input_tokens, usage.output_tokens)
     assert counts.cache_read_input_tokens == usage.input_token_details.cached_tokens
     assert counts.input_audio_tokens == usage.input_token_details.audio_tokens
-    assert counts.cache_read_input_audio_tokens == usage.input_token_details.cached_tokens_details.audio_tokens
+    assert (
+        counts.cache_read_input_audio_tokens
+        == usage.input_token_details.cached_tokens_details.audio_tokens
+    )
     assert counts.output_audio_tokens == usage.output_token_details.audio_tokens
     assert first["anomalies"] == second["anomalies"] == []
 
@@ -103,8 +135,16 @@ def test_a_text_is_a_message() -> None:
     [rows] = turns_of(asked("Hi", *written("Hel", "lo")))
     assert [item.text for item in rows["items"]] == ["Hello"]
     [exchange] = rows["exchanges"]
-    assert (exchange.status, exchange.finish_reason, exchange.response_id) == ("completed", "completed", "resp_1")
-    assert (exchange.request_model, exchange.user_text, exchange.is_turn) == ("gpt-realtime", "Hi", True)
+    assert (exchange.status, exchange.finish_reason, exchange.response_id) == (
+        "completed",
+        "completed",
+        "resp_1",
+    )
+    assert (exchange.request_model, exchange.user_text, exchange.is_turn) == (
+        "gpt-realtime",
+        "Hi",
+        True,
+    )
 
 
 def test_a_result_is_of_the_turn_that_sends_it() -> None:
@@ -118,11 +158,17 @@ def test_what_was_set_up_holds_for_each_turn() -> None:
     live = Live(conversed())
     for number, items in enumerate((["message"], ["function_call_output"])):
         request = live.request(number)
-        assert (request["instructions"], request["tools"]) == (SESSION["instructions"], SESSION["tools"])
+        assert (request["instructions"], request["tools"]) == (
+            SESSION["instructions"],
+            SESSION["tools"],
+        )
         assert [item["type"] for item in request["input"]] == items
     for rows in live.rows:
         [parameters] = rows["parameters"]
-        assert (parameters.tool_names, parameters.system_bytes) == ('["weather"]', len(SESSION["instructions"]))
+        assert (parameters.tool_names, parameters.system_bytes) == (
+            '["weather"]',
+            len(SESSION["instructions"]),
+        )
 
 
 BY_TOKENS = {
@@ -137,7 +183,10 @@ TRANSCRIPTION = {"model": "gpt-4o-transcribe"}
 
 @pytest.mark.parametrize(
     "session",
-    [{"audio": {"input": {"transcription": TRANSCRIPTION}}}, {"input_audio_transcription": TRANSCRIPTION}],
+    [
+        {"audio": {"input": {"transcription": TRANSCRIPTION}}},
+        {"input_audio_transcription": TRANSCRIPTION},
+    ],
     ids=["now", "beta"],
 )
 def test_tokens_of_a_transcription_are_those_of_its_own_model(session: Json) -> None:
@@ -150,12 +199,20 @@ def test_tokens_of_a_transcription_are_those_of_its_own_model(session: Json) -> 
 
 def test_transcriptions_between_two_turns_count_once_and_with_the_connection() -> None:
     made = heard(audio={"input": {"transcription": TRANSCRIPTION}})
-    late = {"type": "conversation.item.input_audio_transcription.completed", "transcript": "So", "usage": BY_TOKENS}
+    late = {
+        "type": "conversation.item.input_audio_transcription.completed",
+        "transcript": "So",
+        "usage": BY_TOKENS,
+    }
     made.server({**late, "item_id": "item_u"}, {**late, "item_id": "item_v"})
     live = Live(made.client(ASK).server(*response("resp_2", *spoken("Yes."))).close())
     rows = live.folded(live.connection)
-    assert [(run.model, run.input_tokens) for run in rows["iterations"]] == [(TRANSCRIPTION["model"], 20)] * 2
-    assert [(counts.model, counts.billed_input_tokens) for counts in rows["usage"]] == [(TRANSCRIPTION["model"], 40)]
+    assert [(run.model, run.input_tokens) for run in rows["iterations"]] == [
+        (TRANSCRIPTION["model"], 20)
+    ] * 2
+    assert [(counts.model, counts.billed_input_tokens) for counts in rows["usage"]] == [
+        (TRANSCRIPTION["model"], 40)
+    ]
     assert [turn["iterations"] for turn in live.rows] == [[], []]
 
 
@@ -170,7 +227,11 @@ def test_a_transcription_by_the_second_has_no_tokens() -> None:
 def test_speech_that_is_answered_is_a_turn_with_both_transcripts() -> None:
     [rows] = turns_of(heard())
     [exchange] = rows["exchanges"]
-    assert (exchange.user_text, exchange.is_turn, exchange.status) == ("Good morning", True, "completed")
+    assert (exchange.user_text, exchange.is_turn, exchange.status) == (
+        "Good morning",
+        True,
+        "completed",
+    )
     assert [message.text for message in messages_of(rows)] == ["Hello."]
     assert [phase.phase for phase in rows["phases"]] == ["speech_started", "speech_stopped"]
     assert json.loads(rows["phases"][1].detail) == {"audio_end_ms": 1024}
@@ -209,8 +270,22 @@ def test_a_response_that_speech_interrupts_says_so() -> None:
     said = spoken("Once upon", sound=SOUND[:4800], status="incomplete")
     made = asked("A story", *said, status="cancelled", status_details=stopped)
     made.client({"type": "input_audio_buffer.append", "audio": pieces()[0]})
-    made.client({"type": "conversation.item.truncate", "item_id": "item_0", "content_index": 0, "audio_end_ms": 60})
-    made.server({"type": "conversation.item.truncated", "item_id": "item_0", "content_index": 0, "audio_end_ms": 60})
+    made.client(
+        {
+            "type": "conversation.item.truncate",
+            "item_id": "item_0",
+            "content_index": 0,
+            "audio_end_ms": 60,
+        }
+    )
+    made.server(
+        {
+            "type": "conversation.item.truncated",
+            "item_id": "item_0",
+            "content_index": 0,
+            "audio_end_ms": 60,
+        }
+    )
     [told, _] = turns_of(made.server(*response("resp_2", *written("Yes?"))))
     [exchange] = told["exchanges"]
     assert (exchange.status, exchange.finish_reason) == ("incomplete", "turn_detected")
@@ -226,7 +301,12 @@ def test_sound_behind_the_last_response_is_not_a_broken_turn() -> None:
     made.client({"type": "input_audio_buffer.append", "audio": pieces()[0]}).close()
     [_, rest] = turns_of(made)
     [exchange] = rest["exchanges"]
-    assert (exchange.status, exchange.user_text, rest["items"], rest["anomalies"]) == ("completed", None, [], [])
+    assert (exchange.status, exchange.user_text, rest["items"], rest["anomalies"]) == (
+        "completed",
+        None,
+        [],
+        [],
+    )
 
 
 def test_a_response_that_was_asked_for_and_did_not_come_is_missed() -> None:
@@ -236,13 +316,22 @@ def test_a_response_that_was_asked_for_and_did_not_come_is_missed() -> None:
 
 def test_an_error_does_not_fail_the_response_that_follows() -> None:
     made = begun().client(user_item("Hi"))
-    made.server({"type": "error", "error": {"type": "invalid_request_error", "message": "No active response"}})
+    made.server(
+        {
+            "type": "error",
+            "error": {"type": "invalid_request_error", "message": "No active response"},
+        }
+    )
     [failed] = turns_of(made.close())
-    assert [(row.status, row.error) for row in failed["exchanges"]] == [("failed", "No active response")]
+    assert [(row.status, row.error) for row in failed["exchanges"]] == [
+        ("failed", "No active response")
+    ]
     del made.steps[-5:]  # the end of the connection
     [rows] = turns_of(made.client(ASK).server(*response("resp_1", *written("Hello"))))
     assert [(row.status, row.error) for row in rows["exchanges"]] == [("completed", None)]
-    assert [(step.type, step.detail) for step in rows["phases"]] == [("error", '{"message":"No active response"}')]
+    assert [(step.type, step.detail) for step in rows["phases"]] == [
+        ("error", '{"message":"No active response"}')
+    ]
 
 
 def test_a_second_response_at_the_same_time_is_a_turn_of_its_own() -> None:
@@ -259,7 +348,9 @@ def test_no_message_is_lost_and_none_is_there_twice() -> None:
     live = Live(made)
     of_all = [live.recording(each) for each in (live.connection, *live.turns)]
     sent = [json.loads(message.raw)["type"] for each in of_all for message in each.sent]
-    assert sorted(sent) == sorted(["session.update", *["conversation.item.create", "response.create"] * 2])
+    assert sorted(sent) == sorted(
+        ["session.update", *["conversation.item.create", "response.create"] * 2]
+    )
     types = [json.loads(piece.raw)["type"] for each in of_all for piece in each.pieces]
     assert types.count("session.updated") == types.count("session.created") == 1
     assert types.count("response.done") == 2

@@ -51,19 +51,40 @@ TYPES = [
     *("error", "keepalive", "[DONE]", "response.compaction.compacting"),
     *(f"response.{step}" for step in LIFECYCLE),
     *(f"response.{text}.{step}" for text, _, _ in DELTAS for step in ("delta", "done")),
-    *("response.output_item.added", "response.output_item.done", "response.output_text.annotation.added"),
-    *(f"response.{part}_part.{step}" for part in ("content", "reasoning_summary") for step in ("added", "done")),
+    *(
+        "response.output_item.added",
+        "response.output_item.done",
+        "response.output_text.annotation.added",
+    ),
+    *(
+        f"response.{part}_part.{step}"
+        for part in ("content", "reasoning_summary")
+        for step in ("added", "done")
+    ),
     *("response.reasoning_part.added", "response.reasoning_part.done"),
     *("response.audio.delta", "response.audio.done"),
     *("response.audio.transcript.delta", "response.audio.transcript.done"),
-    *(f"response.code_interpreter_call.{step}" for step in ("in_progress", "interpreting", "completed")),
+    *(
+        f"response.code_interpreter_call.{step}"
+        for step in ("in_progress", "interpreting", "completed")
+    ),
     *(f"response.file_search_call.{step}" for step in ("in_progress", "searching", "completed")),
     *(f"response.web_search_call.{step}" for step in ("in_progress", "searching", "completed")),
-    *(f"response.image_generation_call.{step}" for step in ("in_progress", "generating", "completed", "partial_image")),
-    *(f"response.{mcp}.{step}" for mcp in ("mcp_call", "mcp_list_tools") for step in (*ENDINGS[::2], "in_progress")),
+    *(
+        f"response.image_generation_call.{step}"
+        for step in ("in_progress", "generating", "completed", "partial_image")
+    ),
+    *(
+        f"response.{mcp}.{step}"
+        for mcp in ("mcp_call", "mcp_list_tools")
+        for step in (*ENDINGS[::2], "in_progress")
+    ),
     *(f"response.shell_call_command.{step}" for step in ("added", "delta", "done")),
     *("response.shell_call_output_content.delta", "response.shell_call_output_content.done"),
-    *("response.apply_patch_call_operation_diff.delta", "response.apply_patch_call_operation_diff.done"),
+    *(
+        "response.apply_patch_call_operation_diff.delta",
+        "response.apply_patch_call_operation_diff.done",
+    ),
     *("response.steer.accepted", "response.steer.pending", "response.steer.failed"),
     *("response.inject.created", "response.inject.failed"),
 ]
@@ -72,7 +93,9 @@ TYPES = [
 def catalog(*keys: str) -> list[str]:
     """The names in those parts of the catalog, where this machine has it."""
     known = json.loads(CATALOG.read_text()) if CATALOG.exists() else {}
-    return [name for key in keys for name in known.get(key, ()) if not name.startswith(("_", "client:"))]
+    return [
+        name for key in keys for name in known.get(key, ()) if not name.startswith(("_", "client:"))
+    ]
 
 
 # -- the response
@@ -86,8 +109,13 @@ def catalog(*keys: str) -> list[str]:
         ([{"id": "r1", "model": "m"}, {"id": "r2", "model": "m"}], ["r1", "r2"]),
     ],
 )
-def test_a_response_starts_with_its_id_and_model_and_says_so_once(responses: list[Json], ids: list[str]) -> None:
-    events = [{"type": f"response.{step}", "response": each} for step, each in zip(LIFECYCLE, responses, strict=False)]
+def test_a_response_starts_with_its_id_and_model_and_says_so_once(
+    responses: list[Json], ids: list[str]
+) -> None:
+    events = [
+        {"type": f"response.{step}", "response": each}
+        for step, each in zip(LIFECYCLE, responses, strict=False)
+    ]
     assert tell(*events) == [ResponseStarted(id, "m") for id in ids]
 
 
@@ -109,7 +137,10 @@ def test_the_usage_is_reported_with_what_the_provider_wrote() -> None:
 
 
 XAI = {"cost_in_usd_ticks": 2876500, "server_side_tool_usage_details": {"web_search_calls": 2}}
-PERPLEXITY = {"cost": {"total_cost": 0.00071}, "tool_calls_details": {"search_web": {"invocation": 1}}}
+PERPLEXITY = {
+    "cost": {"total_cost": 0.00071},
+    "tool_calls_details": {"search_web": {"invocation": 1}},
+}
 
 
 @table(
@@ -123,14 +154,28 @@ PERPLEXITY = {"cost": {"total_cost": 0.00071}, "tool_calls_details": {"search_we
 def test_usage_has_the_details_in_an_event_and_in_a_document(
     usage: Json, searches: int | None, usd: str, source: str
 ) -> None:
-    whole: Json = {"object": "response", "id": "r", "status": "completed", "usage": usage, "output": []}
-    expected = UsageDetails(web_searches=searches, reported_cost_usd=usd, reported_cost_source=source)
+    whole: Json = {
+        "object": "response",
+        "id": "r",
+        "status": "completed",
+        "usage": usage,
+        "output": [],
+    }
+    expected = UsageDetails(
+        web_searches=searches, reported_cost_usd=usd, reported_cost_source=source
+    )
     for facts in (tell({"type": "response.completed", "response": whole}), document(whole)):
         assert of(UsageReported, facts)[0].details == expected
 
 
-NO_COUNTS = {"input_tokens": "3.5", "output_tokens": True, "total_tokens": 2**70, "input_tokens_details": [1]}
-CACHED = {"input_tokens": 9, "input_tokens_details": {"cache_read_input_tokens": 4}}  # in the words of Perplexity
+NO_COUNTS = {
+    "input_tokens": "3.5",
+    "output_tokens": True,
+    "total_tokens": 2**70,
+    "input_tokens_details": [1],
+}
+# in the words of Perplexity
+CACHED = {"input_tokens": 9, "input_tokens_details": {"cache_read_input_tokens": 4}}
 
 
 @table(
@@ -150,7 +195,11 @@ REASONS: list[tuple[str, Json, ResponseFinished]] = [
     ("completed", {"status": "failed"}, ResponseFinished("failed", "failed")),
     ("completed", FILTERED, ResponseFinished("content_filter", "incomplete")),
     ("incomplete", FILTERED, ResponseFinished("content_filter", "incomplete")),
-    ("incomplete", {"status": "incomplete", "incomplete_details": None}, ResponseFinished("incomplete", "incomplete")),
+    (
+        "incomplete",
+        {"status": "incomplete", "incomplete_details": None},
+        ResponseFinished("incomplete", "incomplete"),
+    ),
     ("failed", {"status": "failed"}, ResponseFinished("failed", "failed")),
 ]
 
@@ -168,13 +217,24 @@ def test_only_the_end_restates_the_items() -> None:
     late = tell({"type": "response.completed", "response": response})
     assert not of(ResponseItems, early)
     assert [item.item_id for fact in of(ResponseItems, late) for item in fact.items] == ["m1"]
-    assert not of(ResponseItems, tell({"type": "response.completed", "response": {"id": "r", "output": []}}))
+    assert not of(
+        ResponseItems, tell({"type": "response.completed", "response": {"id": "r", "output": []}})
+    )
 
 
 ERRORS: list[tuple[Json, ErrorReported]] = [
-    ({"type": "error", "error": {"type": "t", "code": "c", "message": "m"}}, ErrorReported("t", "c", "m")),
-    ({"type": "error", "code": "c", "message": "flat", "param": None}, ErrorReported(None, "c", "flat")),
-    ({"type": "response.failed", "response": {"error": {"code": "c", "message": "m"}}}, ErrorReported(None, "c", "m")),
+    (
+        {"type": "error", "error": {"type": "t", "code": "c", "message": "m"}},
+        ErrorReported("t", "c", "m"),
+    ),
+    (
+        {"type": "error", "code": "c", "message": "flat", "param": None},
+        ErrorReported(None, "c", "flat"),
+    ),
+    (
+        {"type": "response.failed", "response": {"error": {"code": "c", "message": "m"}}},
+        ErrorReported(None, "c", "m"),
+    ),
     ({"type": "something.new", "error": {"message": "m"}}, ErrorReported(None, None, "m")),
 ]
 
@@ -185,8 +245,17 @@ def test_an_error_is_told_whatever_its_shape(event: Json, failed: ErrorReported)
 
 
 def test_a_failed_response_is_started_failed_and_finished() -> None:
-    facts = tell({"type": "response.failed", "response": {"id": "r", "status": "failed", "error": {"message": "m"}}})
-    assert facts == [ResponseStarted("r"), ErrorReported(None, None, "m"), ResponseFinished("failed", "failed")]
+    facts = tell(
+        {
+            "type": "response.failed",
+            "response": {"id": "r", "status": "failed", "error": {"message": "m"}},
+        }
+    )
+    assert facts == [
+        ResponseStarted("r"),
+        ErrorReported(None, None, "m"),
+        ResponseFinished("failed", "failed"),
+    ]
 
 
 # -- texts
@@ -194,7 +263,13 @@ def test_a_failed_response_is_started_failed_and_finished() -> None:
 
 @table(("family", "field", "index"), DELTAS)
 def test_a_delta_adds_to_its_text(family: str, field: Field, index: str) -> None:
-    event = {"type": f"response.{family}.delta", "output_index": 2, "item_id": "x", index or "other": 3, "delta": "ab"}
+    event = {
+        "type": f"response.{family}.delta",
+        "output_index": 2,
+        "item_id": "x",
+        index or "other": 3,
+        "delta": "ab",
+    }
     assert tell(event) == [TextAdded(2, field, 3 if index else 0, "ab")]
 
 
@@ -210,7 +285,12 @@ NAMES_AT_THE_END = {
 @table(("family", "field", "index"), DELTAS)
 def test_the_end_of_a_text_settles_it(family: str, field: Field, index: str) -> None:
     name = NAMES_AT_THE_END.get(family, "text")
-    event = {"type": f"response.{family}.done", "output_index": 2, index or "other": 1, name: "whole"}
+    event = {
+        "type": f"response.{family}.done",
+        "output_index": 2,
+        index or "other": 1,
+        name: "whole",
+    }
     assert tell(event) == [TextFinished(2, field, 1 if index else 0, "whole")]
 
 
@@ -218,7 +298,11 @@ PARTS: list[tuple[str, Json, TextFinished]] = [
     ("content", {"type": "output_text", "text": "a"}, TextFinished(0, "text", 4, "a")),
     ("content", {"type": "refusal", "refusal": "a"}, TextFinished(0, "refusal", 4, "a")),
     ("reasoning", {"type": "reasoning_text", "text": "a"}, TextFinished(0, "reasoning", 4, "a")),
-    ("reasoning_summary", {"type": "summary_text", "text": "a"}, TextFinished(0, "summary", 5, "a")),
+    (
+        "reasoning_summary",
+        {"type": "summary_text", "text": "a"},
+        TextFinished(0, "summary", 5, "a"),
+    ),
 ]
 
 
@@ -234,25 +318,39 @@ def test_the_end_of_a_part_settles_its_text(kind: str, part: Json, settled: Text
 
 
 def test_a_part_of_unknown_type_is_told_once() -> None:
-    events = [{"type": f"response.content_part.{step}", "part": {"type": "smell"}} for step in ("added", "done")]
+    events = [
+        {"type": f"response.content_part.{step}", "part": {"type": "smell"}}
+        for step in ("added", "done")
+    ]
     assert tell(*events) == [UnknownType("smell")]
 
 
 def test_log_probabilities_come_with_their_delta() -> None:
-    event = {"type": "response.output_text.delta", "output_index": 0, "delta": "a", "logprobs": [{"token": "a"}]}
+    event = {
+        "type": "response.output_text.delta",
+        "output_index": 0,
+        "delta": "a",
+        "logprobs": [{"token": "a"}],
+    }
     assert tell(event) == [TextAdded(0, "text", 0, "a"), LogprobsAdded(0, '[{"token":"a"}]')]
 
 
 def test_a_citation_is_added_to_its_item() -> None:
     annotation = {"type": "url_citation", "url": "https://example.org"}
-    event = {"type": "response.output_text.annotation.added", "output_index": 1, "annotation": annotation}
+    event = {
+        "type": "response.output_text.annotation.added",
+        "output_index": 1,
+        "annotation": annotation,
+    }
     added = AnnotationAdded(1, '{"type":"url_citation","url":"https://example.org"}')
     assert tell(event, {**event, "annotation": None}) == [added]
 
 
 def test_a_delta_without_an_index_belongs_to_the_item_of_its_id() -> None:
     added = item_event("added", {"type": "message", "id": "m1"}, index=3)
-    deltas = [{"type": "response.output_text.delta", "item_id": id, "delta": "a"} for id in ("m1", "m2")]
+    deltas = [
+        {"type": "response.output_text.delta", "item_id": id, "delta": "a"} for id in ("m1", "m2")
+    ]
     assert [fact.item for fact in of(TextAdded, tell(added, *deltas))] == [3, "m2"]
 
 
@@ -265,13 +363,21 @@ def test_events_that_name_no_item_belong_to_the_open_one() -> None:
 
 
 def test_what_is_said_aloud_is_text_too() -> None:
-    said = [fact.text for fact in of(TextAdded, tell({"type": "response.audio.transcript.delta", "delta": "hello"}))]
+    said = [
+        fact.text
+        for fact in of(
+            TextAdded, tell({"type": "response.audio.transcript.delta", "delta": "hello"})
+        )
+    ]
     assert said == ["hello"]
 
 
 @pytest.mark.parametrize("delta", [None, 7, {"a": 1}])
 def test_a_delta_that_is_no_text_is_malformed(delta: object) -> None:
-    assert of(MalformedPayload, tell({"type": "response.output_text.delta", "output_index": 0, "delta": delta}))
+    assert of(
+        MalformedPayload,
+        tell({"type": "response.output_text.delta", "output_index": 0, "delta": delta}),
+    )
 
 
 # -- documents
@@ -279,13 +385,30 @@ def test_a_delta_that_is_no_text_is_malformed(delta: object) -> None:
 
 def test_a_document_is_the_whole_response() -> None:
     message = {"type": "message", "id": "m1", "content": [{"type": "output_text", "text": "hi"}]}
-    facts = document({"object": "response", "id": "r", "status": "completed", "usage": USAGE, "output": [message]})
-    assert [type(fact) for fact in facts] == [ResponseStarted, UsageReported, ResponseItems, ResponseFinished]
+    facts = document(
+        {
+            "object": "response",
+            "id": "r",
+            "status": "completed",
+            "usage": USAGE,
+            "output": [message],
+        }
+    )
+    assert [type(fact) for fact in facts] == [
+        ResponseStarted,
+        UsageReported,
+        ResponseItems,
+        ResponseFinished,
+    ]
 
 
 DOCUMENTS: list[tuple[Any, Sequence[Fact]]] = [
-    ({"object": "response", "id": "r", "status": "queued", "output": []}, [ResponseStarted("r")]),  # it still runs
-    ({"error": {"type": "invalid_request_error", "message": "m"}}, [ErrorReported("invalid_request_error", None, "m")]),
+    # it still runs
+    ({"object": "response", "id": "r", "status": "queued", "output": []}, [ResponseStarted("r")]),
+    (
+        {"error": {"type": "invalid_request_error", "message": "m"}},
+        [ErrorReported("invalid_request_error", None, "m")],
+    ),
     ({"object": "list", "data": []}, []),
     ({"object": "response.deleted", "id": "r", "deleted": True}, []),
     ({"object": "surprise"}, [UnknownType("surprise")]),
@@ -304,7 +427,10 @@ def test_other_documents_say_what_they_are(payload: Any, facts: Sequence[Fact]) 
 PARTS_OF_THE_CATALOG = ("", "-observed", "-beta", "-websocket")
 
 
-@table("type", sorted({*TYPES, *catalog(*(f"openai-responses{part}" for part in PARTS_OF_THE_CATALOG))}))
+@table(
+    "type",
+    sorted({*TYPES, *catalog(*(f"openai-responses{part}" for part in PARTS_OF_THE_CATALOG))}),
+)
 def test_no_declared_event_is_unknown(type: str) -> None:
     event = {"part": {"type": "output_text"}, "item": {"type": "message"}, "response": {}}
     data = b"[DONE]" if type == "[DONE]" else json.dumps(event).encode()
@@ -333,7 +459,9 @@ def test_an_event_of_unknown_type_is_told() -> None:
         (b"", (None, None)),
     ],
 )
-def test_a_websocket_message_is_assigned_by_its_ids(payload: bytes, ids: tuple[str | None, str | None]) -> None:
+def test_a_websocket_message_is_assigned_by_its_ids(
+    payload: bytes, ids: tuple[str | None, str | None]
+) -> None:
     assert DIALECT.websocket is not None
     assert DIALECT.websocket.ids(payload) == MessageIds(*ids)
 

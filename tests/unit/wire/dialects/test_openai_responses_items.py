@@ -1,4 +1,6 @@
-"""The items of the Responses format state themselves; results come back in the stream and in requests."""
+"""The items of the Responses format state themselves; results come back in the stream and in
+requests.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +51,12 @@ def arguments(item: Json) -> Any:
 
 
 def test_a_message_states_all_of_itself() -> None:
-    text = {"type": "output_text", "text": "a", "annotations": [{"type": "x"}], "logprobs": [{"token": "a"}]}
+    text = {
+        "type": "output_text",
+        "text": "a",
+        "annotations": [{"type": "x"}],
+        "logprobs": [{"token": "a"}],
+    }
     content = [text, {"type": "refusal", "refusal": "b"}, {"type": "from_tomorrow"}]
     said: Json = {"role": "assistant", "status": "completed", "phase": "final_answer"}
     assert stated({"type": "message", "id": "m1", **said, "content": content}) == ItemState(
@@ -63,7 +70,11 @@ def test_a_message_states_all_of_itself() -> None:
 
 def test_reasoning_states_its_summary_its_text_and_whether_more_is_hidden() -> None:
     summary = [{"type": "summary_text", "text": text} for text in "ab"]
-    item = {"type": "reasoning", "summary": summary, "content": [{"type": "reasoning_text", "text": "c"}]}
+    item = {
+        "type": "reasoning",
+        "summary": summary,
+        "content": [{"type": "reasoning_text", "text": "c"}],
+    }
     said = stated({**item, "encrypted_content": "gAAA"})
     assert said.texts == (("summary", 0, "a"), ("summary", 1, "b"), ("reasoning", 0, "c"))
     assert said.kind == "reasoning"
@@ -80,18 +91,36 @@ CALLS: list[tuple[Json, str, Any]] = [
     ({"type": "program", "code": "1"}, "program", 1),
     ({"type": "code_interpreter_call", "code": "1"}, "code_interpreter", 1),
     ({"type": "file_search_call", "queries": ["q"]}, "file_search", {"queries": ["q"]}),
-    ({"type": "web_search_call", "action": {"query": "q", "sources": []}}, "web_search", {"query": "q"}),
-    ({"type": "image_generation_call", "revised_prompt": "p"}, "image_generation", {"revised_prompt": "p"}),
-    ({"type": "local_shell_call", "action": {"command": ["ls"]}}, "local_shell", {"command": ["ls"]}),
+    (
+        {"type": "web_search_call", "action": {"query": "q", "sources": []}},
+        "web_search",
+        {"query": "q"},
+    ),
+    (
+        {"type": "image_generation_call", "revised_prompt": "p"},
+        "image_generation",
+        {"revised_prompt": "p"},
+    ),
+    (
+        {"type": "local_shell_call", "action": {"command": ["ls"]}},
+        "local_shell",
+        {"command": ["ls"]},
+    ),
     ({"type": "shell_call", "action": {"commands": ["ls"]}}, "shell", {"commands": ["ls"]}),
-    ({"type": "apply_patch_call", "operation": {"type": "delete_file"}}, "apply_patch", {"type": "delete_file"}),
+    (
+        {"type": "apply_patch_call", "operation": {"type": "delete_file"}},
+        "apply_patch",
+        {"type": "delete_file"},
+    ),
     ({"type": "computer_call", "action": {"type": "wait"}}, "computer", {"type": "wait"}),
     ({"type": "computer_call", "actions": [{"type": "wait"}]}, "computer", [{"type": "wait"}]),
 ]
 
 
 @table(("item", "name", "called_with"), CALLS)
-def test_a_call_has_a_name_and_what_it_is_called_with(item: Json, name: str, called_with: Any) -> None:
+def test_a_call_has_a_name_and_what_it_is_called_with(
+    item: Json, name: str, called_with: Any
+) -> None:
     assert stated(item).kind == "tool_call"
     assert stated(item).name == name
     assert arguments(item) == called_with
@@ -105,7 +134,10 @@ OUTPUTS: list[tuple[Json, Any]] = [
     ({"type": "file_search_call", "results": [{"file_id": "f"}]}, [{"file_id": "f"}]),
     ({"type": "web_search_call", "action": {"sources": [{"url": "u"}]}}, [{"url": "u"}]),
     ({"type": "code_interpreter_call", "outputs": [{"logs": "1"}]}, [{"logs": "1"}]),
-    ({"type": "code_interpreter_call", "outputs": [{"url": DATA_URL}]}, [{"url": {"mime_type": "image/png", **IMAGE}}]),
+    (
+        {"type": "code_interpreter_call", "outputs": [{"url": DATA_URL}]},
+        [{"url": {"mime_type": "image/png", **IMAGE}}],
+    ),
     ({"type": "mcp_call", "output": '{"a":1}'}, {"a": 1}),
     ({"type": "image_generation_call", "result": b64encode(b"png").decode()}, {"images": [IMAGE]}),
     ({"type": "image_generation_call", "result": "no base64!"}, {"images": [NO_IMAGE]}),
@@ -145,57 +177,108 @@ def test_an_item_of_unknown_type_is_kept_and_told_once() -> None:
 
 
 def test_an_item_that_begins_says_what_it_has_and_has_nothing_given_back_yet() -> None:
-    [fact] = tell(item_event("added", {"type": "web_search_call", "action": {"sources": [{"url": "u"}]}}))
+    [fact] = tell(
+        item_event("added", {"type": "web_search_call", "action": {"sources": [{"url": "u"}]}})
+    )
     assert fact == ItemStarted(0, 0, ItemState("tool_call", "web_search_call", name="web_search"))
-    facts = tell(item_event("added", {"type": "function_call", "name": "f", "call_id": "c", "arguments": "{}"}))
-    begun = ItemState("tool_call", "function_call", name="f", call_id="c", texts=(("arguments", 0, "{}"),))
+    facts = tell(
+        item_event(
+            "added", {"type": "function_call", "name": "f", "call_id": "c", "arguments": "{}"}
+        )
+    )
+    begun = ItemState(
+        "tool_call", "function_call", name="f", call_id="c", texts=(("arguments", 0, "{}"),)
+    )
     assert facts == [ItemStarted(0, 0, begun)]
 
 
-CALLS_OF_XAI = ["web_search_call", "x_search_call", "code_execution_call", "view_image_call", "view_x_video_call"]
+CALLS_OF_XAI = [
+    "web_search_call",
+    "x_search_call",
+    "code_execution_call",
+    "view_image_call",
+    "view_x_video_call",
+]
 
 
 @table("type", [*CALLS_OF_XAI, "file_search_call", "code_interpreter_call", "computer_call"])
 def test_a_call_of_any_type_may_have_its_arguments_as_a_text(type: str) -> None:
     said = stated({"type": type, "id": "ws_1", "name": "web_search", "arguments": '{"query":"x"}'})
-    assert (said.kind, said.name, said.texts) == ("tool_call", "web_search", (("arguments", 0, '{"query":"x"}'),))
+    assert (said.kind, said.name, said.texts) == (
+        "tool_call",
+        "web_search",
+        (("arguments", 0, '{"query":"x"}'),),
+    )
 
 
 def test_an_action_stands_above_arguments() -> None:
-    said = stated({"type": "web_search_call", "action": {"type": "search", "query": "y"}, "arguments": "{}"})
+    said = stated(
+        {"type": "web_search_call", "action": {"type": "search", "query": "y"}, "arguments": "{}"}
+    )
     assert said.texts == (("arguments", 0, '{"type":"search","query":"y"}'),)
 
 
 def test_items_of_no_kind_say_all_that_they_say() -> None:
-    listed = stated({"type": "mcp_list_tools", "id": "mcpl_1", "server_label": "docs", "tools": [{"name": "find"}]})
-    assert (listed.kind, listed.output) == ("other", '{"server_label":"docs","tools":[{"name":"find"}]}')
-    failed = stated({"type": "mcp_list_tools", "server_label": "docs", "tools": [], "error": {"code": 1}})
+    listed = stated(
+        {
+            "type": "mcp_list_tools",
+            "id": "mcpl_1",
+            "server_label": "docs",
+            "tools": [{"name": "find"}],
+        }
+    )
+    assert (listed.kind, listed.output) == (
+        "other",
+        '{"server_label":"docs","tools":[{"name":"find"}]}',
+    )
+    failed = stated(
+        {"type": "mcp_list_tools", "server_label": "docs", "tools": [], "error": {"code": 1}}
+    )
     assert (failed.output, failed.failed) == ('{"code":1}', True)
-    request = {"type": "mcp_approval_request", "name": "find", "server_label": "docs", "arguments": "{}"}
+    request = {
+        "type": "mcp_approval_request",
+        "name": "find",
+        "server_label": "docs",
+        "arguments": "{}",
+    }
     assert stated(request).texts == (("arguments", 0, "{}"),)
     assert (stated(request).name, stated(request).output) == ("find", '{"server_label":"docs"}')
-    answer = {"type": "mcp_approval_response", "id": "a", "approval_request_id": "mcpr_1", "approve": False}
+    answer = {
+        "type": "mcp_approval_response",
+        "id": "a",
+        "approval_request_id": "mcpr_1",
+        "approve": False,
+    }
     assert stated(answer).output == '{"approval_request_id":"mcpr_1","approve":false}'
     assert stated({"type": "from_tomorrow", "id": "x", "light": 1}).output == '{"light":1}'
     assert stated({"type": "compaction", "id": "x", "encrypted_content": "AAAA"}).output is None
 
 
 def test_a_content_part_that_nobody_knows_is_told_once() -> None:
-    message = {"type": "message", "content": [{"type": "smell"}, {"type": "output_text", "text": "a"}]}
+    message = {
+        "type": "message",
+        "content": [{"type": "smell"}, {"type": "output_text", "text": "a"}],
+    }
     facts = tell(item_event("added", message), item_event("done", message))
     assert of(UnknownType, facts) == [UnknownType("smell")]
 
 
 @pytest.mark.parametrize("step", ["added", "done"])
 def test_an_item_event_without_its_item_is_malformed(step: str) -> None:
-    assert of(MalformedPayload, tell({"type": f"response.output_item.{step}", "output_index": 0, "item": [1]}))
+    assert of(
+        MalformedPayload,
+        tell({"type": f"response.output_item.{step}", "output_index": 0, "item": [1]}),
+    )
 
 
 # -- arguments that are streamed as something else
 
 
 def patch(diff: str) -> Json:
-    return {"type": "apply_patch_call", "operation": {"type": "create_file", "diff": diff, "path": "a.md"}}
+    return {
+        "type": "apply_patch_call",
+        "operation": {"type": "create_file", "diff": diff, "path": "a.md"},
+    }
 
 
 def shell(*commands: str) -> Json:
@@ -203,16 +286,29 @@ def shell(*commands: str) -> Json:
 
 
 def diff_delta(delta: str) -> Json:
-    return {"type": "response.apply_patch_call_operation_diff.delta", "output_index": 0, "delta": delta}
+    return {
+        "type": "response.apply_patch_call_operation_diff.delta",
+        "output_index": 0,
+        "delta": delta,
+    }
 
 
 def command_delta(index: int, delta: str) -> Json:
-    return {"type": "response.shell_call_command.delta", "output_index": 0, "command_index": index, "delta": delta}
+    return {
+        "type": "response.shell_call_command.delta",
+        "output_index": 0,
+        "command_index": index,
+        "delta": delta,
+    }
 
 
 DRAFTS = [
     (patch(""), [diff_delta("+a\n"), diff_delta('+"b"')], patch('+a\n+"b"')),
-    (shell(), [command_delta(0, "l"), command_delta(0, "s"), command_delta(1, "pwd")], shell("ls", "pwd")),
+    (
+        shell(),
+        [command_delta(0, "l"), command_delta(0, "s"), command_delta(1, "pwd")],
+        shell("ls", "pwd"),
+    ),
 ]
 
 
@@ -227,7 +323,9 @@ def test_a_draft_comes_to_what_the_item_states(empty: Json, deltas: list[Json], 
 
 def test_a_draft_that_the_item_contradicts_is_left_as_it_was() -> None:
     facts = tell(item_event("added", patch("")), diff_delta("+a"), item_event("done", patch("+b")))
-    assert [fact.text for fact in of(TextAdded, facts)] == ['{"type":"create_file","path":"a.md","diff":"+a']
+    assert [fact.text for fact in of(TextAdded, facts)] == [
+        '{"type":"create_file","path":"a.md","diff":"+a'
+    ]
 
 
 def test_a_draft_whose_beginning_was_missed_is_left_to_the_item() -> None:
@@ -241,25 +339,47 @@ def test_a_draft_whose_beginning_was_missed_is_left_to_the_item() -> None:
 
 def test_a_shell_prints_on_two_streams() -> None:
     where = {"output_index": 1, "item_id": "sho", "command_index": 2}
-    delta = {"type": "response.shell_call_output_content.delta", **where, "delta": {"stdout": "a", "stderr": "b"}}
-    done = {"type": "response.shell_call_output_content.done", **where, "output": [{"stdout": "a", "stderr": "b"}]}
+    delta = {
+        "type": "response.shell_call_output_content.delta",
+        **where,
+        "delta": {"stdout": "a", "stderr": "b"},
+    }
+    done = {
+        "type": "response.shell_call_output_content.done",
+        **where,
+        "output": [{"stdout": "a", "stderr": "b"}],
+    }
     added, settled = of(TextAdded, tell(delta, done)), of(TextFinished, tell(delta, done))
     assert [(fact.part, fact.text) for fact in added] == [(4, "a"), (5, "b")]
     assert [(fact.part, fact.text) for fact in settled] == [(4, "a"), (5, "b")]
 
 
 def test_a_result_within_the_stream_is_returned_once_and_kept_as_an_item() -> None:
-    item = {"type": "shell_call_output", "call_id": "c1", "output": [{"outcome": {"type": "exit", "exit_code": 0}}]}
-    facts = tell(item_event("done", item), {"type": "response.completed", "response": {"output": [item]}})
+    item = {
+        "type": "shell_call_output",
+        "call_id": "c1",
+        "output": [{"outcome": {"type": "exit", "exit_code": 0}}],
+    }
+    facts = tell(
+        item_event("done", item), {"type": "response.completed", "response": {"output": [item]}}
+    )
     output = '[{"outcome":{"type":"exit","exit_code":0}}]'
     assert of(ToolResult, facts) == [ToolResult("c1", "shell", output, False)]
     assert [each.kind for fact in of(ResponseItems, facts) for each in fact.items] == ["other"]
 
 
 def test_a_result_that_only_the_end_has_is_returned_after_its_call() -> None:
-    output = [{"type": "program", "call_id": "c"}, {"type": "program_output", "call_id": "c", "result": "7"}]
+    output = [
+        {"type": "program", "call_id": "c"},
+        {"type": "program_output", "call_id": "c", "result": "7"},
+    ]
     facts = tell({"type": "response.completed", "response": {"output": output}})
-    assert [type(fact) for fact in facts] == [ResponseStarted, ResponseItems, ToolResult, ResponseFinished]
+    assert [type(fact) for fact in facts] == [
+        ResponseStarted,
+        ResponseItems,
+        ToolResult,
+        ResponseFinished,
+    ]
 
 
 def exited(code: int, **more: Any) -> list[Json]:
@@ -293,13 +413,19 @@ def test_a_result_failed_if_one_of_its_fields_says_so(item: Json, failed: bool |
     assert (result.call_id, result.failed) == ("c1", failed)
 
 
-SHOWN = json.dumps([{"type": "input_image", "image_url": {"mime_type": "image/png", **IMAGE}}], separators=(",", ":"))
+SHOWN = json.dumps(
+    [{"type": "input_image", "image_url": {"mime_type": "image/png", **IMAGE}}],
+    separators=(",", ":"),
+)
 TEXTS: list[tuple[Any, str]] = [
     ("plain", "plain"),
     (None, ""),
     ([{"type": "input_text", "text": "a"}, {"type": "input_text", "text": "b"}], "a\nb"),
     ([{"type": "input_image", "image_url": DATA_URL}], SHOWN),
-    ([{"type": "input_image", "image_url": "https://x"}], '[{"type":"input_image","image_url":"https://x"}]'),
+    (
+        [{"type": "input_image", "image_url": "https://x"}],
+        '[{"type":"input_image","image_url":"https://x"}]',
+    ),
 ]
 
 
@@ -311,7 +437,9 @@ def test_a_result_is_text_or_json_without_images(output: Any, said: str) -> None
 
 @table("type", sorted(type for type in ITEM_TYPES if type.endswith("_output")))
 def test_every_output_item_is_a_result(type: str) -> None:
-    assert [each.call_id for each in asked(input=[{"type": type, "call_id": "c1"}]).results] == ["c1"]
+    assert [each.call_id for each in asked(input=[{"type": type, "call_id": "c1"}]).results] == [
+        "c1"
+    ]
 
 
 def test_a_result_may_nest_as_deep_as_json_is_read() -> None:
@@ -330,7 +458,11 @@ def test_a_request_says_model_stream_and_what_a_person_wrote() -> None:
 
 
 def user(*texts: str) -> Json:
-    return {"type": "message", "role": "user", "content": [{"type": "input_text", "text": text} for text in texts]}
+    return {
+        "type": "message",
+        "role": "user",
+        "content": [{"type": "input_text", "text": text} for text in texts],
+    }
 
 
 INPUTS: list[tuple[Any, str | None, bool]] = [
@@ -355,7 +487,9 @@ def test_the_last_thing_that_a_person_wrote(input: Any, said: str | None, is_tur
     assert (request.text, request.is_turn) == (said, is_turn)
 
 
-@pytest.mark.parametrize("body", [b"", b"no json", b"[1]", b'{"input":{"a":[]},"stream":"yes","model":7}'])
+@pytest.mark.parametrize(
+    "body", [b"", b"no json", b"[1]", b'{"input":{"a":[]},"stream":"yes","model":7}']
+)
 def test_a_request_that_says_nothing_asks_for_nothing(body: bytes) -> None:
     said = DIALECT.request_facts("/v1/responses/resp_1", body)
     assert said == RequestFacts(parameters=said.parameters)

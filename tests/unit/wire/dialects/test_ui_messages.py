@@ -1,4 +1,6 @@
-"""What a UI message stream means; that `ai` reads the same is in tests/acceptance/test_screen_sdks.py."""
+"""What a UI message stream means; that `ai` reads the same is in
+tests/acceptance/test_screen_sdks.py.
+"""
 
 from __future__ import annotations
 
@@ -25,9 +27,19 @@ def part(kind: str, id: str, *deltas: str) -> list[Json]:
 
 
 def called(id: str, name: str, given: Any, *deltas: str, **more: Any) -> list[Json]:
-    grown = [{"type": "tool-input-delta", "toolCallId": id, "inputTextDelta": delta} for delta in deltas]
-    start = [{"type": "tool-input-start", "toolCallId": id, "toolName": name, **more}] if deltas else []
-    whole = {"type": "tool-input-available", "toolCallId": id, "toolName": name, "input": given, **more}
+    grown = [
+        {"type": "tool-input-delta", "toolCallId": id, "inputTextDelta": delta} for delta in deltas
+    ]
+    start = (
+        [{"type": "tool-input-start", "toolCallId": id, "toolName": name, **more}] if deltas else []
+    )
+    whole = {
+        "type": "tool-input-available",
+        "toolCallId": id,
+        "toolName": name,
+        "input": given,
+        **more,
+    }
     return [*start, *grown, whole]
 
 
@@ -43,11 +55,29 @@ STREAMS: dict[str, tuple[list[Json], ScreenReading]] = {
         ScreenReading("Zürich ✓", "", [], []),
     ),
     "ids that come again": (
-        [START, STEP, *part("text", "0", "a"), STEP_END, STEP, *part("text", "0", "b"), STEP_END, FINISH],
+        [
+            START,
+            STEP,
+            *part("text", "0", "a"),
+            STEP_END,
+            STEP,
+            *part("text", "0", "b"),
+            STEP_END,
+            FINISH,
+        ],
         ScreenReading("ab", "", [], []),
     ),
     "thoughts, a call and its result in the next step": (
-        [START, STEP, *part("reasoning", "r", "Hm", "m."), *ROLL, STEP_END, STEP, gave("c-1", "four"), FINISH],
+        [
+            START,
+            STEP,
+            *part("reasoning", "r", "Hm", "m."),
+            *ROLL,
+            STEP_END,
+            STEP,
+            gave("c-1", "four"),
+            FINISH,
+        ],
         ScreenReading("", "Hmm.", [["roll", {"sides": 6}]], [["c-1", "four"]]),
     ),
     "a call at once, its result before the last one": (
@@ -61,7 +91,12 @@ STREAMS: dict[str, tuple[list[Json], ScreenReading]] = {
         ScreenReading("", "", [["flip", {}]], [["c-1", "heads"]]),
     ),
     "a tool that failed": (
-        [START, *ROLL, {"type": "tool-output-error", "toolCallId": "c-1", "errorText": "no dice"}, FINISH],
+        [
+            START,
+            *ROLL,
+            {"type": "tool-output-error", "toolCallId": "c-1", "errorText": "no dice"},
+            FINISH,
+        ],
         ScreenReading("", "", [["roll", {"sides": 6}]], [["c-1", "no dice"]]),
     ),
     "parts of the app": (
@@ -89,7 +124,11 @@ def test_a_stream_has_its_parts(events: list[Json], reading: ScreenReading) -> N
     rows = rows_of(sse(*events, done=True))
     [exchange] = rows["exchanges"]
     assert read(rows) == reading
-    assert (exchange.status, exchange.finish_reason, exchange.response_id) == ("completed", "stop", "a-1")
+    assert (exchange.status, exchange.finish_reason, exchange.response_id) == (
+        "completed",
+        "stop",
+        "a-1",
+    )
     assert rows["anomalies"] == []
 
 
@@ -112,24 +151,52 @@ def test_a_stream_on_an_unknown_path_is_known_by_its_first_events() -> None:
         ({"type": "abort", "reason": "stopped"}, "incomplete", None),
     ],
 )
-def test_an_error_fails_a_message_and_an_abort_ends_it(event: Json, status: str, said: str | None) -> None:
+def test_an_error_fails_a_message_and_an_abort_ends_it(
+    event: Json, status: str, said: str | None
+) -> None:
     [exchange] = rows_of(sse(START, event, done=True))["exchanges"]
     assert (exchange.status, exchange.error) == (status, said)
 
 
 def test_tokens_in_the_metadata_are_counted() -> None:
-    usage = {"inputTokens": 9, "outputTokens": 4, "totalTokens": 13, "outputTokenDetails": {"reasoningTokens": 3}}
+    usage = {
+        "inputTokens": 9,
+        "outputTokens": 4,
+        "totalTokens": 13,
+        "outputTokenDetails": {"reasoningTokens": 3},
+    }
     last = {**FINISH, "messageMetadata": {"model": "m", "totalUsage": usage}}
     [row] = rows_of(sse(START, last, done=True))["usage"]
-    assert (row.model, row.input_tokens, row.output_tokens, row.reasoning_output_tokens) == ("m", 9, 4, 3)
+    assert (row.model, row.input_tokens, row.output_tokens, row.reasoning_output_tokens) == (
+        "m",
+        9,
+        4,
+        3,
+    )
 
 
 def test_a_request_has_the_calls_and_results_of_its_messages() -> None:
-    tool = {"type": "tool-roll", "toolCallId": "c-1", "state": "output-available", "input": {}, "output": {"n": 4}}
-    messages = [*UI_ASKED["messages"], {"id": "a-1", "role": "assistant", "parts": [{"type": "step-start"}, tool]}]
-    facts = DIALECT.request_facts("/api/chat", json.dumps({**UI_ASKED, "messages": messages}).encode())
+    tool = {
+        "type": "tool-roll",
+        "toolCallId": "c-1",
+        "state": "output-available",
+        "input": {},
+        "output": {"n": 4},
+    }
+    messages = [
+        *UI_ASKED["messages"],
+        {"id": "a-1", "role": "assistant", "parts": [{"type": "step-start"}, tool]},
+    ]
+    facts = DIALECT.request_facts(
+        "/api/chat", json.dumps({**UI_ASKED, "messages": messages}).encode()
+    )
     [result] = facts.results
-    assert (facts.text, result.call_id, result.name, json.loads(result.output)) == ("Roll.", "c-1", "roll", {"n": 4})
+    assert (facts.text, result.call_id, result.name, json.loads(result.output)) == (
+        "Roll.",
+        "c-1",
+        "roll",
+        {"n": 4},
+    )
     assert facts.parameters.input_tool_calls == 1
 
 

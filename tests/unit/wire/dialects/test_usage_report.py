@@ -57,7 +57,9 @@ def test_an_amount_is_read_from_json_that_only_a_tolerant_decoder_reads() -> Non
 
 def test_the_most_exact_of_several_amounts_is_the_one() -> None:
     usage = {"cost": 1, "cost_in_usd_ticks": 1_633_800}
-    assert reported_cost(usage, b"", "usage") == ReportedCost("0.00016338", "usage.cost_in_usd_ticks")
+    assert reported_cost(usage, b"", "usage") == ReportedCost(
+        "0.00016338", "usage.cost_in_usd_ticks"
+    )
 
 
 @given(st.integers(0, 10**18), st.integers(0, 12))
@@ -68,7 +70,10 @@ def test_the_text_of_an_amount_is_that_amount(number: int, divided: int) -> None
     assert text is None or (Decimal(text) == exact and set(text) <= set("0123456789."))
 
 
-@given(st.recursive(st.none() | st.booleans() | st.integers() | st.floats() | st.text(), st.lists) | st.decimals())
+@given(
+    st.recursive(st.none() | st.booleans() | st.integers() | st.floats() | st.text(), st.lists)
+    | st.decimals()
+)
 def test_nothing_raises(value: Any) -> None:
     assert isinstance(usd(value), str | None)
     usage = {"cost": value, "cost_in_usd_ticks": value}
@@ -86,7 +91,9 @@ def test_nothing_raises(value: Any) -> None:
         {"promptTokenCount": "10", "candidatesTokenCount": 4},
     ],
 )
-def test_counts_are_read_as_text_and_under_the_names_of_other_apis(api: str, usage: dict[str, Any]) -> None:
+def test_counts_are_read_as_text_and_under_the_names_of_other_apis(
+    api: str, usage: dict[str, Any]
+) -> None:
     payload = {
         "openai-chat": {"object": "chat.completion.chunk", "choices": [], "usage": usage},
         "openai-responses": {"type": "response.completed", "response": {"usage": usage}},
@@ -100,10 +107,18 @@ def test_counts_are_read_as_text_and_under_the_names_of_other_apis(api: str, usa
 
 def test_input_that_becomes_nothing_is_a_fault_and_counts() -> None:
     decoder = by_name("anthropic").decoder()
-    decoder.event(None, b'{"type": "message_start", "message": {"usage": {"input_tokens": 15, "output_tokens": 1}}}')
-    report, fault = decoder.event(None, b'{"type": "message_delta", "usage": {"input_tokens": 0, "output_tokens": 5}}')
+    decoder.event(
+        None,
+        b'{"type": "message_start", "message": {"usage": {"input_tokens": 15, "output_tokens": 1}}}',
+    )
+    report, fault = decoder.event(
+        None, b'{"type": "message_delta", "usage": {"input_tokens": 0, "output_tokens": 5}}'
+    )
     assert isinstance(report, UsageReported)
-    assert (report.usage.input_tokens, fault) == (0, MalformedPayload("tokens: input became 0, from 15"))
+    assert (report.usage.input_tokens, fault) == (
+        0,
+        MalformedPayload("tokens: input became 0, from 15"),
+    )
 
 
 def test_a_count_is_that_at_the_first_path_that_has_one() -> None:

@@ -52,12 +52,18 @@ def split(framing: Framing, *chunks: bytes) -> list[Piece]:
 
 
 @given(streams, st.lists(st.integers(0, 600), max_size=8))
-def test_the_pieces_are_the_stream_and_the_same_in_any_chunking(stream: tuple[Framing, bytes], cuts: list[int]) -> None:
+def test_the_pieces_are_the_stream_and_the_same_in_any_chunking(
+    stream: tuple[Framing, bytes], cuts: list[int]
+) -> None:
     framing, data = stream
     ends = sorted({0, len(data), *(cut for cut in cuts if cut < len(data))})
     pieces = split(framing, *(data[start:end] for start, end in itertools.pairwise(ends)))
     assert b"".join(piece.raw for piece in pieces) == data
-    assert pieces == split(framing, data) == split(framing, *(data[i : i + 1] for i in range(len(data))))
+    assert (
+        pieces
+        == split(framing, data)
+        == split(framing, *(data[i : i + 1] for i in range(len(data))))
+    )
     assert [piece.kind for piece in pieces[:-1]].count("tail") == 0
 
 
@@ -72,13 +78,19 @@ _SCALARS = st.none() | st.booleans() | st.integers() | st.text('"\\[]{},a\n ')
 _values = st.recursive(_SCALARS, lambda each: st.lists(each) | st.dictionaries(st.text("]}"), each))
 
 
-@given(st.lists(_values), st.sampled_from([None, 1]), st.sampled_from([(",", ":"), (" ,\r\n", " : ")]))
+@given(
+    st.lists(_values), st.sampled_from([None, 1]), st.sampled_from([(",", ":"), (" ,\r\n", " : ")])
+)
 def test_the_elements_of_an_array_are_what_json_reads(
     values: list[object], indent: int | None, separators: tuple[str, str]
 ) -> None:
     data = json.dumps(values, indent=indent, separators=separators).encode() + b"\n"
     pieces = split(JSON_ARRAY, data)
-    assert [json.loads(JSON_ARRAY.fields(each.raw).data or b"") for each in pieces if each.kind == "frame"] == values
+    assert [
+        json.loads(JSON_ARRAY.fields(each.raw).data or b"")
+        for each in pieces
+        if each.kind == "frame"
+    ] == values
     assert {each.kind for each in pieces[len(values) :]} == {"comment"}
     cut = split(JSON_ARRAY, data[: data.rindex(b"]") - 1])
     assert cut[: max(0, len(values) - 1)] == pieces[: max(0, len(values) - 1)]
@@ -106,7 +118,9 @@ def test_pieces_end_where_the_framing_says(framing: Framing, data: bytes, kinds:
 
 @pytest.mark.parametrize("extra", [-1, 0, 1, FRAME_LIMIT])
 @pytest.mark.parametrize("framing", [NDJSON, AWS_EVENT_STREAM], ids=lambda framing: framing.name)
-def test_a_long_frame_leaves_in_parts_of_which_the_last_is_known(framing: Framing, extra: int) -> None:
+def test_a_long_frame_leaves_in_parts_of_which_the_last_is_known(
+    framing: Framing, extra: int
+) -> None:
     payload = b'{"x": "' + b"y" * (FRAME_LIMIT + extra) + b'"}'
     raw = payload + b"\n" if framing is NDJSON else aws_message({}, payload)
     pieces = split(framing, *(raw[i : i + 1000] for i in range(0, len(raw), 1000)), raw)
@@ -127,7 +141,11 @@ _OF_AWS = "0000001d00000000fd528c5a7b27666f6f273a27626172277dc3653936"
         (NDJSON, b"\n", Fields()),
         (AWS_EVENT_STREAM, bytes.fromhex(_OF_AWS), Fields(None, b"{'foo':'bar'}", 12, 13)),
         (AWS_EVENT_STREAM, aws_event("messageStop", 1), Fields(b"messageStop", b"1", 93, 1)),
-        (AWS_EVENT_STREAM, aws_message({":exception-type": "throttling"}, b"{}"), Fields(b"throttling", b"{}", 41, 2)),
+        (
+            AWS_EVENT_STREAM,
+            aws_message({":exception-type": "throttling"}, b"{}"),
+            Fields(b"throttling", b"{}", 41, 2),
+        ),
         (AWS_EVENT_STREAM, WRONG, Fields()),
         (AWS_EVENT_STREAM, CHUNK[:-1], Fields()),
     ],

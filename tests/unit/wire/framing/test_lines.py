@@ -20,7 +20,12 @@ def lines(data: bytes, cuts: Iterable[int] = ()) -> list[bytes]:
     return [message.payload for message in [*found, *parser.close()]]
 
 
-@given(st.lists(st.sampled_from([b"a", b"\n", b"\r\n", b"\0", b"{}"])).map(b"".join), st.sets(st.integers(0, 40)))
+@given(
+    st.lists(st.sampled_from([b"a", b"\n", b"\r\n", b"\0", b"{}"])).map(b"".join),
+    st.sets(st.integers(0, 40)),
+)
 def test_lines_are_those_of_the_whole_whatever_the_cuts(data: bytes, cuts: set[int]) -> None:
     assert b"".join(lines(data, cuts)) == data
-    assert lines(data, cuts) == [each for each in data.replace(b"\n", b"\n\x01").split(b"\x01") if each]
+    assert lines(data, cuts) == [
+        each for each in data.replace(b"\n", b"\n\x01").split(b"\x01") if each
+    ]

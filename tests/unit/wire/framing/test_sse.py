@@ -1,4 +1,6 @@
-"""`recorder.wire.framing.sse`: nothing is lost, whatever the chunking; the events are those of the WHATWG algorithm."""
+"""`recorder.wire.framing.sse`: nothing is lost, whatever the chunking; the events are those of the
+WHATWG algorithm.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +13,29 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from recorder.wire.framing.sse import BOM, FRAME_LIMIT, Fields, Piece, Splitter, common_fields, ends_block, parse
+from recorder.wire.framing.sse import (
+    BOM,
+    FRAME_LIMIT,
+    Fields,
+    Piece,
+    Splitter,
+    common_fields,
+    ends_block,
+    parse,
+)
 from tests.support.corpus import corpus_files, needs_corpus
 from tests.support.tables import table
 
 LINES = [
-    *(b"data: x", b"data:y", b"data", b"data:  two", b"da", b"data: \xff\xfe", "data: \u2028\x0c\x85é".encode()),
+    *(
+        b"data: x",
+        b"data:y",
+        b"data",
+        b"data:  two",
+        b"da",
+        b"data: \xff\xfe",
+        "data: \u2028\x0c\x85é".encode(),
+    ),
     *(b"event: e", b"event", b": c", b":", b"id: 1", b"id: \0", b"retry: 5", b"retry: x", b"z: 1"),
     *(b"", BOM, BOM + b"data: b"),
 ]
@@ -26,7 +45,9 @@ USUAL = b"event: e\ndata: x\n\n"
 grammar = st.lists(st.tuples(st.sampled_from(LINES), st.sampled_from(ENDS))).map(
     lambda lines: b"".join(itertools.chain.from_iterable(lines))
 )
-streams = st.one_of(grammar, grammar.map(lambda s: BOM + s), st.binary(), st.text("\r\n:da x").map(str.encode))
+streams = st.one_of(
+    grammar, grammar.map(lambda s: BOM + s), st.binary(), st.text("\r\n:da x").map(str.encode)
+)
 
 
 @st.composite
@@ -52,7 +73,9 @@ def bytewise(data: bytes) -> list[bytes]:
 
 
 def whatwg(stream: bytes) -> list[tuple[bytes | None, bytes]]:
-    """The algorithm of the standard, written line by line as the standard has it: the oracle of these tests."""
+    """The algorithm of the standard, written line by line as the standard has it: the oracle of
+    these tests.
+    """
     text = stream.removeprefix(BOM)
     lines = text.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")[:-1]
     events: list[tuple[bytes | None, bytes]] = []
@@ -114,7 +137,12 @@ def test_only_the_last_piece_is_a_tail(data: bytes) -> None:
     assert all(piece.kind != "tail" for piece in split([data])[:-1])
 
 
-@given(st.one_of(streams, st.from_regex(rb"(event: ?[\r\n:da x]*\n)?data: ?[\r\n:da x]*\n{1,3}", fullmatch=True)))
+@given(
+    st.one_of(
+        streams,
+        st.from_regex(rb"(event: ?[\r\n:da x]*\n)?data: ?[\r\n:da x]*\n{1,3}", fullmatch=True),
+    )
+)
 @example(b"data: x\ry\n\n")
 @example(b"event: e\rf\ndata: x\n\n")
 @example(b"data: x\n\ndata: y\n\n")
@@ -138,14 +166,20 @@ def test_parse_never_raises(data: bytes) -> None:
 
 CASES = [
     (b"data: x\n\n", [("frame", b"data: x\n\n")]),
-    (b"data: x\r\n\r\ndata: y\r\n\r\n", [("frame", b"data: x\r\n\r\n"), ("frame", b"data: y\r\n\r\n")]),
+    (
+        b"data: x\r\n\r\ndata: y\r\n\r\n",
+        [("frame", b"data: x\r\n\r\n"), ("frame", b"data: y\r\n\r\n")],
+    ),
     (b"data: x\r\rdata: y\r\r", [("frame", b"data: x\r\r"), ("frame", b"data: y\r\r")]),
     (b"data: x\n\r\ndata: y\r\n\n", [("frame", b"data: x\n\r\n"), ("frame", b"data: y\r\n\n")]),
     (b"data: x\r\n\rdata: y\r\r\n", [("frame", b"data: x\r\n\r"), ("frame", b"data: y\r\r\n")]),
     (b"data: x\r\ndata: y\r\n\r\n", [("frame", b"data: x\r\ndata: y\r\n\r\n")]),
     (b": ping\n\ndata: x\n\n", [("comment", b": ping\n\n"), ("frame", b"data: x\n\n")]),
     (b": ping\ndata: x\n\n", [("frame", b": ping\ndata: x\n\n")]),
-    (b"\n\n\ndata: x\n\n\n", [("comment", b"\n")] * 3 + [("frame", b"data: x\n\n"), ("comment", b"\n")]),
+    (
+        b"\n\n\ndata: x\n\n\n",
+        [("comment", b"\n")] * 3 + [("frame", b"data: x\n\n"), ("comment", b"\n")],
+    ),
     (BOM + b"data: x\n\n", [("frame", BOM + b"data: x\n\n")]),
     (BOM + b"\ndata: x\n\n", [("comment", BOM + b"\n"), ("frame", b"data: x\n\n")]),
     (BOM + b": c\n\n", [("comment", BOM + b": c\n\n")]),
@@ -160,7 +194,9 @@ CASES = [
 
 
 @table(("data", "expected"), CASES)
-def test_blocks_end_where_the_standard_ends_them(data: bytes, expected: list[tuple[str, bytes]]) -> None:
+def test_blocks_end_where_the_standard_ends_them(
+    data: bytes, expected: list[tuple[str, bytes]]
+) -> None:
     for chunks in ([data], bytewise(data)):
         assert [(piece.kind, piece.raw) for piece in split(chunks)] == expected
 
@@ -197,7 +233,9 @@ def test_a_long_frame_leaves_in_equal_parts_whatever_the_chunking(end: bytes, ex
     data = b"data: " + b"x" * (FRAME_LIMIT - 6 - len(end) + extra) + end + b"data: y\n\n"
     whole = split([data])
     assert b"".join(piece.raw for piece in whole) == data
-    assert [piece.kind for piece in whole] == (["frame"] if extra <= 0 else ["part", "part"]) + ["frame"]
+    assert [piece.kind for piece in whole] == (["frame"] if extra <= 0 else ["part", "part"]) + [
+        "frame"
+    ]
     assert [piece.complete for piece in whole if piece.kind == "part"] in ([], [False, True])
     for cut in range(FRAME_LIMIT - 6, FRAME_LIMIT + 6):
         assert split([data[:cut], data[cut:]]) == whole
@@ -224,7 +262,9 @@ def test_work_is_linear_in_single_bytes(filler: bytes) -> None:
             best = min(best, time.perf_counter() - started)
         return best
 
-    assert cost(120_000) < 12 * cost(20_000), "six times the input may not cost more than twelve times the work"
+    assert cost(120_000) < 12 * cost(20_000), (
+        "six times the input may not cost more than twelve times the work"
+    )
 
 
 @pytest.mark.long
@@ -249,7 +289,9 @@ HTTPX_SSE_DIFFERS = {
     "id without data": b"id: 1\n\n",
     "retry without data": b"retry: 5\n\n",
 }
-"""Where httpx-sse 0.4.3 departs from the standard: it cuts lines as `str.splitlines` does and keeps the BOM."""
+"""Where httpx-sse 0.4.3 departs from the standard: it cuts lines as `str.splitlines` does and keeps
+the BOM.
+"""
 
 
 def httpx_sse_events(data: bytes) -> list[tuple[str, str]]:
@@ -268,7 +310,11 @@ def our_events(data: bytes) -> list[tuple[str, str]]:
 USUAL_LINES = [b"data: x", b"data:y", b"data", b"data:  two", b"da", b": c", b":", b"z: 1", b""]
 
 
-@given(st.lists(st.tuples(st.sampled_from(USUAL_LINES), st.sampled_from(ENDS)).map(b"".join)).map(b"".join))
+@given(
+    st.lists(st.tuples(st.sampled_from(USUAL_LINES), st.sampled_from(ENDS)).map(b"".join)).map(
+        b"".join
+    )
+)
 @settings(max_examples=100)
 def test_events_are_those_of_httpx_sse_where_that_one_is_right(data: bytes) -> None:
     assert our_events(data) == httpx_sse_events(data)
@@ -277,7 +323,9 @@ def test_events_are_those_of_httpx_sse_where_that_one_is_right(data: bytes) -> N
 @table("name", HTTPX_SSE_DIFFERS)
 def test_the_known_differences_of_httpx_sse_still_stand(name: str) -> None:
     data = HTTPX_SSE_DIFFERS[name]
-    assert our_events(data) != httpx_sse_events(data), "httpx-sse has changed: take this case off the list"
+    assert our_events(data) != httpx_sse_events(data), (
+        "httpx-sse has changed: take this case off the list"
+    )
 
 
 @table("end", [b"\n\n", b"\r\n\r\n", b"\r\r", b"\n\r\n", b"\r\n\n", b"\r\r\n", b"\r\n\r", b"\n\r"])
@@ -288,6 +336,12 @@ def test_the_last_part_of_a_block_is_known_by_its_bytes(end: bytes, more: int) -
     pieces = [*splitter.feed(block + b"data: next\n\n"), *splitter.close()]
     parts = [piece for piece in pieces if piece.kind == "part"]
     assert b"".join(part.raw for part in parts) == block
-    is_hidden = [part.raw[-2:] in (b"\r\r", b"\n\r") and len(part.raw) == FRAME_LIMIT for part in parts]
-    told = [(ends_block(part.raw), part.complete) for part, hidden in zip(parts, is_hidden, strict=True) if not hidden]
+    is_hidden = [
+        part.raw[-2:] in (b"\r\r", b"\n\r") and len(part.raw) == FRAME_LIMIT for part in parts
+    ]
+    told = [
+        (ends_block(part.raw), part.complete)
+        for part, hidden in zip(parts, is_hidden, strict=True)
+        if not hidden
+    ]
     assert all(one == other for one, other in told)

@@ -1,4 +1,6 @@
-"""Streams that are not server-sent events, from their bytes to the rows, findings and payloads of the log."""
+"""Streams that are not server-sent events, from their bytes to the rows, findings and payloads of
+the log.
+"""
 
 from __future__ import annotations
 
@@ -22,12 +24,17 @@ DOCUMENT = "application/json"
 OLLAMA = "application/x-ndjson"
 BEDROCK = "application/vnd.amazon.eventstream"
 LINES = b'{"model": "m", "done": false}\n{"model": "m", "done": true}\n'
-MESSAGES = aws_event("messageStart", {"role": "assistant"}) + aws_event("messageStop", {"stopReason": "end_turn"})
+MESSAGES = aws_event("messageStart", {"role": "assistant"}) + aws_event(
+    "messageStop", {"stopReason": "end_turn"}
+)
 WRONG = MESSAGES[:-1] + b"\0"
 
 
 CHUNKS = [
-    {"candidates": [{"content": {"role": "model", "parts": [{"text": 'a "]'}]}}], "responseId": "r"},
+    {
+        "candidates": [{"content": {"role": "model", "parts": [{"text": 'a "]'}]}}],
+        "responseId": "r",
+    },
     {
         "candidates": [{"content": {"parts": [{"text": "},{"}]}, "finishReason": "STOP"}],
         "usageMetadata": {"promptTokenCount": 2, "candidatesTokenCount": 3, "totalTokenCount": 5},
@@ -39,12 +46,18 @@ ARRAY = json.dumps(CHUNKS, indent=2).encode().replace(b"\n  },", b"\n  }\n,\r\n"
 
 def test_an_array_of_chunks_means_what_their_events_mean() -> None:
     of_events = b"".join(b"data: " + json.dumps(each).encode() + b"\r\n\r\n" for each in CHUNKS)
-    exchange, events = captured(ARRAY, "gemini", content_type=DOCUMENT, cuts=range(9, len(ARRAY), 9))
+    exchange, events = captured(
+        ARRAY, "gemini", content_type=DOCUMENT, cuts=range(9, len(ARRAY), 9)
+    )
     frames = [event for event in events if event.kind == "frame"]
     assert [json.loads(payload_of(event) or b"") for event in frames] == CHUNKS
     assert frames[0].t_ns < frames[1].t_ns
     rows, usual = folded(exchange, events), folded(*captured(of_events, "gemini"))
-    assert (rows["items"][0].text, rows["usage"], rows["anomalies"]) == ('a "]},{', usual["usage"], [])
+    assert (rows["items"][0].text, rows["usage"], rows["anomalies"]) == (
+        'a "]},{',
+        usual["usage"],
+        [],
+    )
     assert rows["exchanges"][0].status == "completed"
     assert lint(recording_of(exchange, events)) == []
 
@@ -52,10 +65,16 @@ def test_an_array_of_chunks_means_what_their_events_mean() -> None:
 @pytest.mark.parametrize("body", [ARRAY, ARRAY[:-40], ARRAY + b"x"])
 def test_an_array_is_the_same_in_a_cassette(body: bytes, tmp_path: Path) -> None:
     exchange, events = captured(body, "gemini", content_type=DOCUMENT, cuts=[9, 99])
-    (tmp_path / "a.sse.jsonl").write_bytes(b"".join(cassette_lines(make_session(1), [(exchange, events)])))
+    (tmp_path / "a.sse.jsonl").write_bytes(
+        b"".join(cassette_lines(make_session(1), [(exchange, events)]))
+    )
     _, [again] = read_session(tmp_path / "a.sse.jsonl")
-    columns = [(each.kind, each.type, each.raw, each.data_start, each.data_length) for each in again.events]
-    assert columns == [(each.kind, each.type, each.raw, each.data_start, each.data_length) for each in events]
+    columns = [
+        (each.kind, each.type, each.raw, each.data_start, each.data_length) for each in again.events
+    ]
+    assert columns == [
+        (each.kind, each.type, each.raw, each.data_start, each.data_length) for each in events
+    ]
 
 
 @pytest.mark.parametrize("size", [ARRAY.rindex(b"STOP"), ARRAY.index(b"\n,\r\n"), len(ARRAY) - 2])
@@ -68,7 +87,11 @@ def test_of_an_array_that_breaks_off_the_complete_elements_are_read(size: int) -
 
 @pytest.mark.parametrize(
     ("api", "body", "status"),
-    [("gemini", json.dumps(CHUNKS[1]).encode(), 200), ("openai-chat", ARRAY, 200), ("gemini", b'[{"error": {}}]', 400)],
+    [
+        ("gemini", json.dumps(CHUNKS[1]).encode(), 200),
+        ("openai-chat", ARRAY, 200),
+        ("gemini", b'[{"error": {}}]', 400),
+    ],
 )
 def test_a_document_stays_one(api: str, body: bytes, status: int) -> None:
     _, events = captured(body, api, content_type=DOCUMENT, cuts=[1, 9], status=status)
@@ -77,10 +100,14 @@ def test_a_document_stays_one(api: str, body: bytes, status: int) -> None:
 
 @pytest.mark.parametrize(("body", "kind"), [(LINES, OLLAMA), (MESSAGES, BEDROCK)])
 @pytest.mark.parametrize("api", ["other", "openai-responses"])
-def test_an_intact_stream_is_a_row_an_event_and_not_malformed(body: bytes, kind: str, api: str) -> None:
+def test_an_intact_stream_is_a_row_an_event_and_not_malformed(
+    body: bytes, kind: str, api: str
+) -> None:
     exchange, events = captured(body, api, content_type=kind, cuts=[7, 40])
     frames = [event for event in events if event.kind == "frame"]
-    assert [event.type for event in frames] == ([None, None] if kind == OLLAMA else ["messageStart", "messageStop"])
+    assert [event.type for event in frames] == (
+        [None, None] if kind == OLLAMA else ["messageStart", "messageStop"]
+    )
     assert "malformed" not in [row.kind for row in folded(exchange, events)["anomalies"]]
     recording = recording_of(exchange, events)
     assert list(payloads(recording)) == [payload_of(event) for event in frames]
@@ -131,5 +158,7 @@ def test_an_event_that_is_exactly_full_parts_long_ends_where_it_ends(
     body = event(long) + event("y")
     for cuts in ((), range(FRAME_LIMIT, len(body), FRAME_LIMIT)):
         exchange, events = captured(body, api, content_type=content_type, cuts=cuts)
-        assert b"".join(each.raw for each in events if each.kind in ("frame", "part", "tail")) == body
+        assert (
+            b"".join(each.raw for each in events if each.kind in ("frame", "part", "tail")) == body
+        )
         assert folded(exchange, events)["items"][0].text == f"{long}y"

@@ -1,4 +1,6 @@
-"""`recorder.wire.framing.websocket`: whatever the cuts, messages are those of `websockets`, the rest is damage."""
+"""`recorder.wire.framing.websocket`: whatever the cuts, messages are those of `websockets`, the
+rest is damage.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,10 @@ from tests.support.tables import table
 from tests.support.websocket import needs_transcripts, transcript
 
 KEY = b"\x12\x00\xfe\x80"
-TAKEOVER, NO_TAKEOVER = Deflate(context_takeover=True, window_bits=15), Deflate(context_takeover=False, window_bits=15)
+TAKEOVER, NO_TAKEOVER = (
+    Deflate(context_takeover=True, window_bits=15),
+    Deflate(context_takeover=False, window_bits=15),
+)
 HELLO_DEFLATED = bytes.fromhex("f248cdc9c90700")  # RFC 7692 section 7.2.3.1
 HELLO_AGAIN = bytes.fromhex("f200110000")  # section 7.2.3.2: it refers to the message before it
 HELLO_STORED = bytes.fromhex("000500faff48656c6c6f00")  # section 7.2.3.3
@@ -53,7 +58,9 @@ HELLO_TWO_BLOCKS = bytes.fromhex("f248050000 00ffffcac9c90700")  # section 7.2.3
 EMPTY_DEFLATED = b"\0"  # section 7.2.3.6
 
 
-def parsed(chunks: list[bytes], *, from_client: bool = False, deflate: Deflate | None = None) -> list[Part]:
+def parsed(
+    chunks: list[bytes], *, from_client: bool = False, deflate: Deflate | None = None
+) -> list[Part]:
     """All that comes of the chunks and the end; damage that goes on is one."""
     parser = MessageParser(from_client=from_client, deflate=deflate)
     emitted = itertools.chain.from_iterable(map(parser.feed, chunks))
@@ -83,13 +90,20 @@ def oracle(data: bytes, *, from_client: bool, deflate: Deflate | None) -> list[t
     """The messages as `websockets` reads them."""
     reader = StreamReader()
     reader.feed_data(data)
-    bits = max(deflate.window_bits, 9) if deflate else 15  # zlib deflates with 9 where 8 were agreed on
-    extensions = [PerMessageDeflate(not deflate.context_takeover, True, bits, 15)] if deflate else []
+    # zlib deflates with 9 where 8 were agreed on
+    bits = max(deflate.window_bits, 9) if deflate else 15
+    extensions = (
+        [PerMessageDeflate(not deflate.context_takeover, True, bits, 15)] if deflate else []
+    )
     found: list[tuple[str, bytes]] = []
     begun: list[tuple[str, bytes]] = []
     while reader.buffer:
         try:
-            next(oracle_frames.Frame.parse(reader.read_exact, mask=from_client, extensions=extensions))
+            next(
+                oracle_frames.Frame.parse(
+                    reader.read_exact, mask=from_client, extensions=extensions
+                )
+            )
             raise AssertionError("the bytes end inside a frame")
         except StopIteration as end:
             frame: oracle_frames.Frame = end.value
@@ -117,7 +131,9 @@ class Sent(NamedTuple):
 
 payloads = st.one_of(
     st.text(max_size=40).map(str.encode),
-    st.sampled_from([b"", b'{"type":"response.output_text.delta"}' * 9, b"x" * 125, b"x" * 126, b"x" * 65_536]),
+    st.sampled_from(
+        [b"", b'{"type":"response.output_text.delta"}' * 9, b"x" * 125, b"x" * 126, b"x" * 65_536]
+    ),
 )
 controls = st.tuples(st.sampled_from(["ping", "pong"]), st.binary(max_size=CONTROL_LIMIT))
 
@@ -142,15 +158,26 @@ def sent(draw: st.DrawFn) -> Sent:
             if not deflate.context_takeover:
                 compressor = _compressor(draw, deflate)
             at = draw(st.integers(0, len(payload)))
-            flush = draw(st.sampled_from([zlib.Z_NO_FLUSH, zlib.Z_SYNC_FLUSH, zlib.Z_FULL_FLUSH, zlib.Z_BLOCK]))
+            flush = draw(
+                st.sampled_from(
+                    [zlib.Z_NO_FLUSH, zlib.Z_SYNC_FLUSH, zlib.Z_FULL_FLUSH, zlib.Z_BLOCK]
+                )
+            )
             wire = compressor.compress(payload[:at]) + compressor.flush(flush) if flush else b""
-            wire += compressor.compress(payload[at if flush else 0 :]) + compressor.flush(zlib.Z_SYNC_FLUSH)
+            wire += compressor.compress(payload[at if flush else 0 :]) + compressor.flush(
+                zlib.Z_SYNC_FLUSH
+            )
             wire = wire.removesuffix(b"\0\0\xff\xff") if wire else EMPTY_DEFLATED
         cuts = sorted(draw(st.lists(st.integers(0, len(wire)), max_size=4)))
         fragments = [wire[a:b] for a, b in itertools.pairwise([0, *cuts, len(wire)])]
         for number, fragment in enumerate(fragments):
             fin = number == len(fragments) - 1
-            add("continuation" if number else opcode, fragment, fin=fin, rsv1=is_deflated and not number)
+            add(
+                "continuation" if number else opcode,
+                fragment,
+                fin=fin,
+                rsv1=is_deflated and not number,
+            )
             if not fin and draw(st.booleans()):
                 expected.append(draw(controls))
                 add(*expected[-1])
@@ -158,7 +185,9 @@ def sent(draw: st.DrawFn) -> Sent:
     data = b"".join(frames)
     cuts = sorted(draw(st.lists(st.integers(0, len(data)), max_size=12)))
     chunks = [data[a:b] for a, b in itertools.pairwise([0, *cuts, len(data)])]
-    return Sent(data, [Frame(each[0], len(each)) for each in frames], expected, from_client, deflate, chunks)
+    return Sent(
+        data, [Frame(each[0], len(each)) for each in frames], expected, from_client, deflate, chunks
+    )
 
 
 def _compressor(draw: st.DrawFn, deflate: Deflate | None) -> Any:
@@ -195,7 +224,9 @@ def test_every_prefix_is_legal_and_cuts_do_not_matter(each: Sent, data: st.DataO
 @given(sent())
 def test_a_message_leaves_with_its_last_byte(each: Sent) -> None:
     """And not when more has come: the time that it is given is the one of that byte."""
-    whole, cut = (MessageParser(from_client=each.from_client, deflate=each.deflate) for _ in range(2))
+    whole, cut = (
+        MessageParser(from_client=each.from_client, deflate=each.deflate) for _ in range(2)
+    )
     assert [part for chunk in each.chunks for part in cut.feed(chunk)] == whole.feed(each.data)
     assert cut.close() == []
 
@@ -204,12 +235,18 @@ frame_like = st.builds(
     lambda first, second, rest: bytes((first, second)) + rest,
     st.integers(0, 255),
     st.integers(0, 20) | st.integers(126, 148) | st.integers(254, 255),
-    st.binary(max_size=24) | st.sampled_from([HELLO_DEFLATED, HELLO_FINAL, b"\0\0\0\0\0\0\0\x03abc"]),
+    st.binary(max_size=24)
+    | st.sampled_from([HELLO_DEFLATED, HELLO_FINAL, b"\0\0\0\0\0\0\0\x03abc"]),
 )
 strange = st.lists(frame_like | st.binary(max_size=9), max_size=8).map(b"".join)
 
 
-@given(strange, st.booleans(), st.none() | st.builds(Deflate, st.booleans(), st.integers(8, 15)), st.integers(1, 9))
+@given(
+    strange,
+    st.booleans(),
+    st.none() | st.builds(Deflate, st.booleans(), st.integers(8, 15)),
+    st.integers(1, 9),
+)
 @settings(max_examples=200)
 @example(b"\x01\x00\x81\xff\xff", True, None, 1)
 def test_nothing_is_raised_whatever_the_bytes_and_cuts_do_not_matter(
@@ -225,17 +262,24 @@ def test_nothing_is_raised_whatever_the_bytes_and_cuts_do_not_matter(
 
 
 def reads(name: str) -> list[dict[Mark, list[bytes]]]:
-    """The answer to the handshake of each connection that was switched, and what was read of either side after it."""
+    """The answer to the handshake of each connection that was switched, and what was read of either
+    side after it.
+    """
     connections: dict[int, dict[Mark, list[bytes]]] = {}
     for step in transcript(name):
-        each = connections.setdefault(step.connection, {Mark.RESPONSE: [], Mark.CLIENT_CHUNK: [], Mark.CHUNK: []})
+        each = connections.setdefault(
+            step.connection, {Mark.RESPONSE: [], Mark.CLIENT_CHUNK: [], Mark.CHUNK: []}
+        )
         if step.mark in each:
             each[step.mark].append(step.payload)
     return list(connections.values())
 
 
 def decoded(name: str) -> list[dict[str, list[Any]]]:
-    """The messages of each connection by direction. Those without a direction are openings and ends."""
+    """The messages of each connection by direction.
+
+    Those without a direction are openings and ends.
+    """
     connections: dict[int, dict[str, list[Any]]] = {}
     for line in (TRANSCRIPTS / f"{name}-frames.jsonl").read_text().splitlines():
         each = json.loads(line)
@@ -251,19 +295,29 @@ def _homeless(data: object) -> str:
 
 
 @needs_transcripts
-@table("name", sorted(path.name.removesuffix("-raw-tcp.jsonl") for path in TRANSCRIPTS.glob("*-raw-tcp.jsonl")))
+@table(
+    "name",
+    sorted(
+        path.name.removesuffix("-raw-tcp.jsonl") for path in TRANSCRIPTS.glob("*-raw-tcp.jsonl")
+    ),
+)
 def test_transcripts_are_parsed_as_they_were_decoded(name: str) -> None:
     for connection, told in zip(reads(name), decoded(name), strict=True):
         head = msgspec.json.decode(connection[Mark.RESPONSE][0], type=ResponseHead)
         agreed = negotiated(head.headers)
         assert not isinstance(agreed, str)
-        for mark, lines, deflate in zip((Mark.CLIENT_CHUNK, Mark.CHUNK), told.values(), agreed, strict=True):
+        for mark, lines, deflate in zip(
+            (Mark.CLIENT_CHUNK, Mark.CHUNK), told.values(), agreed, strict=True
+        ):
             chunks, is_client = connection[mark], mark is Mark.CLIENT_CHUNK
             found = messages(parsed(chunks, from_client=is_client, deflate=deflate))
             assert found == oracle(b"".join(chunks), from_client=is_client, deflate=deflate)
             texts = [data for opcode, data in found if opcode == "text"]
-            assert [len(data.decode()) for data in texts] == [line["bytes"] for line in lines]  # in truth: characters
-            assert [_homeless(json.loads(data)) for data in texts] == [_homeless(line["data"]) for line in lines]
+            # in truth: characters
+            assert [len(data.decode()) for data in texts] == [line["bytes"] for line in lines]
+            assert [_homeless(json.loads(data)) for data in texts] == [
+                _homeless(line["data"]) for line in lines
+            ]
 
 
 # -- Rules that are broken
@@ -271,7 +325,9 @@ def test_transcripts_are_parsed_as_they_were_decoded(name: str) -> None:
 OVER = f"a message is longer than {MESSAGE_LIMIT >> 20} MiB"
 
 
-def of_server(data: bytes, *expected: Part, deflate: Deflate | None = None) -> tuple[bool, Deflate | None, bytes, Any]:
+def of_server(
+    data: bytes, *expected: Part, deflate: Deflate | None = None
+) -> tuple[bool, Deflate | None, bytes, Any]:
     return False, deflate, data, [*expected]
 
 
@@ -280,9 +336,12 @@ def of_client(data: bytes, *expected: Part) -> tuple[bool, Deflate | None, bytes
 
 
 BAD_INPUT = {
-    "an unmasked client": of_client(b"\x81\x02hi", Message("text", b"hi", "a frame of the client is not masked")),
+    "an unmasked client": of_client(
+        b"\x81\x02hi", Message("text", b"hi", "a frame of the client is not masked")
+    ),
     "a masked server": of_server(
-        b"\x81\x82" + KEY + unmask(b"hi", KEY), Message("text", b"hi", "a frame of the server is masked")
+        b"\x81\x82" + KEY + unmask(b"hi", KEY),
+        Message("text", b"hi", "a frame of the server is masked"),
     ),
     "a reserved opcode": of_server(b"\x83\x02hi", Damage(b"hi", "opcode 3 is reserved")),
     "a reserved control opcode": of_server(b"\x8b\x02hi", Damage(b"hi", "opcode 11 is reserved")),
@@ -294,15 +353,23 @@ BAD_INPUT = {
         Damage(HELLO_DEFLATED, "RSV1 is set: compressed, but no compression was agreed on"),
     ),
     "RSV2": of_server(
-        b"\xa1\x02hi", Damage(b"hi", "RSV2 or RSV3 is set: an extension that was not agreed on"), deflate=TAKEOVER
+        b"\xa1\x02hi",
+        Damage(b"hi", "RSV2 or RSV3 is set: an extension that was not agreed on"),
+        deflate=TAKEOVER,
     ),
     "RSV1 in a ping": of_server(
-        b"\xc9\x00", Message("ping", b"", "a reserved bit is set in a control frame"), deflate=TAKEOVER
+        b"\xc9\x00",
+        Message("ping", b"", "a reserved bit is set in a control frame"),
+        deflate=TAKEOVER,
     ),
     "RSV1 in a continuation": of_server(
-        b"\x01\x01h\xc0\x01i", Message("text", b"hi", "a reserved bit is set in a continuation"), deflate=TAKEOVER
+        b"\x01\x01h\xc0\x01i",
+        Message("text", b"hi", "a reserved bit is set in a continuation"),
+        deflate=TAKEOVER,
     ),
-    "a long length": of_server(b"\x81\x7e\x00\x02hi", Message("text", b"hi", "a length has more bytes than it needs")),
+    "a long length": of_server(
+        b"\x81\x7e\x00\x02hi", Message("text", b"hi", "a length has more bytes than it needs")
+    ),
     "a very long length": of_server(
         b"\x81\x7f" + (126).to_bytes(8) + b"x" * 126,
         Message("text", b"x" * 126, "a length has more bytes than it needs"),
@@ -316,24 +383,37 @@ BAD_INPUT = {
         b"\x01\x02hi\x80\x7f" + MESSAGE_LIMIT.to_bytes(8) + b"x",
         Damage(b"hi\x80\x7f" + MESSAGE_LIMIT.to_bytes(8) + b"x", OVER),
     ),
-    "a text that is not UTF-8": of_server(b"\x81\x02\xc3(", Message("text", b"\xc3(", "a text is not UTF-8")),
-    "a text that is cut": of_server(b"\x81\x01\xc3", Message("text", b"\xc3", "a text is not UTF-8")),
-    "a character in two fragments": of_server(b"\x01\x01\xc3\x80\x01\xa9", Message("text", b"\xc3\xa9")),
+    "a text that is not UTF-8": of_server(
+        b"\x81\x02\xc3(", Message("text", b"\xc3(", "a text is not UTF-8")
+    ),
+    "a text that is cut": of_server(
+        b"\x81\x01\xc3", Message("text", b"\xc3", "a text is not UTF-8")
+    ),
+    "a character in two fragments": of_server(
+        b"\x01\x01\xc3\x80\x01\xa9", Message("text", b"\xc3\xa9")
+    ),
     "a binary that is not UTF-8": of_server(b"\x82\x01\xc3", Message("binary", b"\xc3")),
     "a close": of_server(b"\x88\x02\x03\xe8", Message("close", b"\x03\xe8")),
     "an empty close": of_server(b"\x88\x00", Message("close", b"")),
     "half a code": of_server(b"\x88\x01\x03", Message("close", b"\x03", "a close has half a code")),
     "a close code of nobody": of_server(
-        b"\x88\x02\x03\xee", Message("close", b"\x03\xee", "1006 is not a code to be sent in a close")
+        b"\x88\x02\x03\xee",
+        Message("close", b"\x03\xee", "1006 is not a code to be sent in a close"),
     ),
     "a close reason that is not UTF-8": of_server(
-        b"\x88\x03\x03\xe8\xff", Message("close", b"\x03\xe8\xff", "the reason of a close is not UTF-8")
+        b"\x88\x03\x03\xe8\xff",
+        Message("close", b"\x03\xe8\xff", "the reason of a close is not UTF-8"),
     ),
-    "a fragmented ping": of_server(b"\x09\x01x", Message("ping", b"x", "a control frame is fragmented")),
+    "a fragmented ping": of_server(
+        b"\x09\x01x", Message("ping", b"x", "a control frame is fragmented")
+    ),
     "a long ping": of_server(
-        b"\x89\x7e\x00\x7e" + b"x" * 126, Message("ping", b"x" * 126, "a control frame has more than 125 bytes")
+        b"\x89\x7e\x00\x7e" + b"x" * 126,
+        Message("ping", b"x" * 126, "a control frame has more than 125 bytes"),
     ),
-    "a lonely continuation": of_server(b"\x80\x01x", Damage(b"x", "a continuation follows no message")),
+    "a lonely continuation": of_server(
+        b"\x80\x01x", Damage(b"x", "a continuation follows no message")
+    ),
     "a message in a message": of_server(
         b"\x01\x01x\x81\x01y\x80\x01z",
         Damage(b"x", "a message began before the one before it had ended"),
@@ -347,9 +427,12 @@ BAD_INPUT = {
         Damage(b"\x80", "the connection ended inside a frame"),
     ),
     "an end in a masked frame": of_client(
-        b"\x81\x83" + KEY + unmask(b"hi", KEY), Damage(b"\x81\x83" + KEY + b"hi", "the connection ended inside a frame")
+        b"\x81\x83" + KEY + unmask(b"hi", KEY),
+        Damage(b"\x81\x83" + KEY + b"hi", "the connection ended inside a frame"),
     ),
-    "an end in a mask": of_client(b"\x81\x83\x01", Damage(b"\x81\x83\x01", "the connection ended inside a frame")),
+    "an end in a mask": of_client(
+        b"\x81\x83\x01", Damage(b"\x81\x83\x01", "the connection ended inside a frame")
+    ),
 }
 
 
@@ -386,14 +469,19 @@ def test_the_examples_of_the_standard_are_inflated(payload: bytes, deflate: Defl
 def test_a_message_refers_to_those_before_it(before: bytes) -> None:
     plain = encode_frame("text", b"xxxxx")
     data = deflated(before) + plain + deflated(HELLO_AGAIN)
-    assert [data for _, data in messages(parsed([data], deflate=TAKEOVER))] == [b"Hello", b"xxxxx", b"Hello"]
+    assert [data for _, data in messages(parsed([data], deflate=TAKEOVER))] == [
+        b"Hello",
+        b"xxxxx",
+        b"Hello",
+    ]
     assert [type(part) for part in parsed([data], deflate=NO_TAKEOVER)][-1] is Damage
 
 
 @table("end", range(1, len(HELLO_TWO_BLOCKS)))
 def test_a_message_that_ends_inside_a_block_is_damage(end: int) -> None:
     (_, part) = parsed([deflated(HELLO_TWO_BLOCKS[:end])], deflate=TAKEOVER)
-    is_whole = isinstance(part, Message) and part.payload == b"He" and end in (4, 5)  # at the end of the first block
+    # at the end of the first block
+    is_whole = isinstance(part, Message) and part.payload == b"He" and end in (4, 5)
     assert is_whole or (isinstance(part, Damage) and part.raw == HELLO_TWO_BLOCKS[:end])
 
 
@@ -410,11 +498,18 @@ def test_a_message_that_ends_inside_a_block_is_damage(end: int) -> None:
 def test_with_context_takeover_nothing_is_inflated_behind_damage(
     damage: bytes, deflate: Deflate, is_read: bool
 ) -> None:
-    data = deflated(HELLO_DEFLATED) + damage + deflated(HELLO_DEFLATED) + encode_frame("text", b"plain")
+    data = (
+        deflated(HELLO_DEFLATED)
+        + damage
+        + deflated(HELLO_DEFLATED)
+        + encode_frame("text", b"plain")
+    )
     parts = [part for part in parsed([data], deflate=deflate) if not isinstance(part, Frame)]
     assert parts[0] == Message("text", b"Hello")
     assert any(isinstance(part, Damage) for part in parts[1:-2])
-    lost = Damage(HELLO_DEFLATED, "cannot be inflated: an earlier message, to which it may refer, is damaged")
+    lost = Damage(
+        HELLO_DEFLATED, "cannot be inflated: an earlier message, to which it may refer, is damaged"
+    )
     assert parts[-2:] == [Message("text", b"Hello") if is_read else lost, Message("text", b"plain")]
 
 
@@ -425,7 +520,8 @@ def test_a_bomb_is_damage(more: int) -> None:
     parser = MessageParser(from_client=False, deflate=TAKEOVER)
     (_, part) = parser.feed(deflated(bomb[:-4]))
     if more:
-        assert isinstance(part, Damage), "a message of more than the bound"  # in a comparison it would be shown
+        # in a comparison it would be shown
+        assert isinstance(part, Damage), "a message of more than the bound"
         assert part == Damage(bomb[:-4], "cannot be inflated: it inflates to more than 64 MiB")
     else:
         assert isinstance(part, Message)
@@ -462,7 +558,10 @@ def test_fragments_need_the_memory_of_their_bytes() -> None:
 
 
 def test_fragments_over_the_bound_are_let_go() -> None:
-    parser, fragment = MessageParser(from_client=False), encode_frame("continuation", b"x" * 2**20, fin=False)
+    parser, fragment = (
+        MessageParser(from_client=False),
+        encode_frame("continuation", b"x" * 2**20, fin=False),
+    )
     parser.feed(b"\x01\x00")
     for _ in range(MESSAGE_LIMIT >> 20):
         assert parser.feed(fragment) == [Frame(0, len(fragment))]
@@ -489,13 +588,16 @@ def test_work_is_linear_in_single_bytes(data: bytes) -> None:
         best = float("inf")
         for _ in range(3):
             started, parser = time.process_time(), MessageParser(from_client=True)
-            for chunk in chunks:  # what comes of them is let go: to look through it is work of the garbage collector
+            # what comes of them is let go: to look through it is work of the garbage collector
+            for chunk in chunks:
                 parser.feed(chunk)
             parser.close()
             best = min(best, time.process_time() - started)
         return best
 
-    assert cost(120_000) < 12 * cost(20_000), "six times the input may not cost more than twelve times the work"
+    assert cost(120_000) < 12 * cost(20_000), (
+        "six times the input may not cost more than twelve times the work"
+    )
 
 
 # -- Handshake and frames of our own
@@ -506,8 +608,14 @@ AGREED: dict[tuple[str, ...], object] = {
     (): (None, None),
     (" ",): (None, None),
     ("permessage-deflate",): (TAKEOVER, TAKEOVER),
-    (f'{NAME}; server_max_window_bits=12; client_max_window_bits="8"',): (Deflate(True, 8), Deflate(True, 12)),
-    (f"{NAME} ;server_no_context_takeover;client_max_window_bits = 10",): (Deflate(True, 10), Deflate(False, 15)),
+    (f'{NAME}; server_max_window_bits=12; client_max_window_bits="8"',): (
+        Deflate(True, 8),
+        Deflate(True, 12),
+    ),
+    (f"{NAME} ;server_no_context_takeover;client_max_window_bits = 10",): (
+        Deflate(True, 10),
+        Deflate(False, 15),
+    ),
     ("Permessage-Deflate; client_no_context_takeover, ",): (Deflate(False, 15), Deflate(True, 15)),
     ("x-webkit-deflate-frame",): "the extension 'x-webkit-deflate-frame' is not known",
     ("permessage-deflate", "permessage-deflate"): "there is more than one extension",
@@ -519,7 +627,9 @@ UNKNOWN = [
 
 
 @table(("values", "expected"), AGREED.items())
-def test_the_response_says_how_each_side_compresses(values: tuple[str, ...], expected: object) -> None:
+def test_the_response_says_how_each_side_compresses(
+    values: tuple[str, ...], expected: object
+) -> None:
     assert negotiated([("Sec-WebSocket-Extensions", value) for value in values]) == expected
 
 
@@ -536,7 +646,8 @@ def test_any_header_is_read_or_refused(value: str) -> None:
 
 
 def test_the_answer_to_a_key_is_that_of_the_standard() -> None:
-    assert accept_of("dGhlIHNhbXBsZSBub25jZQ==") == "s3pPLMBiTxaQ9kYGzzhZRbK+xOo="  # RFC 6455 section 1.3
+    # RFC 6455 section 1.3
+    assert accept_of("dGhlIHNhbXBsZSBub25jZQ==") == "s3pPLMBiTxaQ9kYGzzhZRbK+xOo="
 
 
 @given(st.binary(max_size=300), st.binary(min_size=4, max_size=4))
@@ -545,7 +656,10 @@ def test_masks_are_those_of_the_oracle(payload: bytes, key: bytes) -> None:
     assert unmask(unmask(payload, key), key) == payload
 
 
-@given(st.sampled_from(["text", "binary", "ping", "pong", "close"]), st.sampled_from([0, 125, 126, 65_535, 65_536]))
+@given(
+    st.sampled_from(["text", "binary", "ping", "pong", "close"]),
+    st.sampled_from([0, 125, 126, 65_535, 65_536]),
+)
 def test_frames_of_our_own_are_those_of_the_oracle(opcode: Opcode, size: int) -> None:
     if size > CONTROL_LIMIT and opcode not in ("text", "binary"):
         return

@@ -21,14 +21,18 @@ from tests.support.tables import table
         ("GET", "/v1/responses/resp_1", False),
     ],
 )
-def test_a_client_goes_on_without_an_answer_to_some_probes(method: str, target: str, verdict: bool) -> None:
+def test_a_client_goes_on_without_an_answer_to_some_probes(
+    method: str, target: str, verdict: bool
+) -> None:
     assert is_optional(method, target) is verdict
 
 
 def test_a_probe_is_not_missed_when_it_is_not_recorded() -> None:
     matcher = Matcher([])
     assert isinstance(matcher.match(MatchRequest("HEAD", "/api/hello", "anthropic", [], b"")), Miss)
-    assert isinstance(matcher.match(MatchRequest("POST", "/v1/messages", "anthropic", [], b"{}")), Miss)
+    assert isinstance(
+        matcher.match(MatchRequest("POST", "/v1/messages", "anthropic", [], b"{}")), Miss
+    )
     assert [seen.how for seen in matcher.seen()] == ["probe", "miss"]
 
 

@@ -47,7 +47,15 @@ BY_HEADER = [
     ({"User__Agent": "Kilo-Code/4.1", "X__KILOCODE__TASKID": ID}, "kilo"),
     ({"User__Agent": "mux/0.9", "X__Mux__Workspace__Id": ID}, "mux"),
     ({"X__Coder__Chat__Id": ID}, "coder"),
-    ({"User__Agent": OPENCODE, "X__Session__Id": ID, "originator": "opencode", "session__id": ID}, "opencode"),
+    (
+        {
+            "User__Agent": OPENCODE,
+            "X__Session__Id": ID,
+            "originator": "opencode",
+            "session__id": ID,
+        },
+        "opencode",
+    ),
     ({"User__Agent": OPENCODE, "x__session__affinity": ID}, "opencode"),
     ({"User__Agent": OPENCODE, "x__opencode__session": ID}, "opencode"),
     ({"User__Agent": "Kilo-Code/7.7.7", "x__session__id": ID}, "opencode"),
@@ -73,7 +81,10 @@ def test_a_client_names_its_session_in_a_header(headers: dict[str, str], source:
 
 
 BY_BODY: list[tuple[object, str]] = [
-    ({"metadata": {"user_id": json.dumps({"device_id": "d", "session_id": ID})}}, "claude-code-metadata"),
+    (
+        {"metadata": {"user_id": json.dumps({"device_id": "d", "session_id": ID})}},
+        "claude-code-metadata",
+    ),
     ({"metadata": {"user_id": f"user_0a1b_account_{ID[:8]}_session_{ID}"}}, "claude-code-user-id"),
     ({"metadata": {"user_id": f"user_0a1b_account__session_{ID}"}}, "claude-code-user-id"),
     ({"litellm_session_id": ID}, "litellm"),
@@ -86,7 +97,10 @@ BY_BODY: list[tuple[object, str]] = [
     ({"previous_interaction_id": ID}, "previous_response_id"),
     ({"thread": {"type": "continue", "previous_message_id": ID}}, "previous_response_id"),
     ({"prompt_cache_key": ID, "input": [{"role": "user", "content": "hi"}]}, "prompt_cache_key"),
-    (b' \n{"input": "half an emoji: \\ud83d", "prompt_cache_key": "' + ID.encode() + b'"}', "prompt_cache_key"),
+    (
+        b' \n{"input": "half an emoji: \\ud83d", "prompt_cache_key": "' + ID.encode() + b'"}',
+        "prompt_cache_key",
+    ),
 ]
 
 
@@ -104,10 +118,18 @@ def test_gemini_cli_names_its_session_when_logged_in() -> None:
 
 
 def test_a_sub_agent_of_opencode_is_a_thread_of_the_session_of_its_parent() -> None:
-    headers = {"User__Agent": OPENCODE, "X__Session__Id": "ses_child", "x__session__affinity": "ses_child"}
+    headers = {
+        "User__Agent": OPENCODE,
+        "X__Session__Id": "ses_child",
+        "x__session__affinity": "ses_child",
+    }
     of_parent = group(head(User__Agent=OPENCODE, X__Session__Id="ses_parent"), None)
     of_child = group(head(**headers, x__parent__session__id="ses_parent"), None)
-    assert (of_parent.name, of_parent.source) == (of_child.name, of_child.source) == ("ses_parent", "opencode")
+    assert (
+        (of_parent.name, of_parent.source)
+        == (of_child.name, of_child.source)
+        == ("ses_parent", "opencode")
+    )
     assert (of_parent.thread_id, of_child.thread_id) == ("ses_parent", "ses_child")
 
 
@@ -117,7 +139,9 @@ def test_a_header_of_codex_or_opencode_means_nothing_from_anybody_else(header: s
 
 
 def test_a_field_that_the_user_names_wins_over_what_the_client_says() -> None:
-    given = RequestHead("e", "s", 0, "POST", "/", "openai", [], session_fields=("run", "metadata.run"))
+    given = RequestHead(
+        "e", "s", 0, "POST", "/", "openai", [], session_fields=("run", "metadata.run")
+    )
     body = json.dumps({"prompt_cache_key": "k", "metadata": {"run": ID}}).encode()
     assert (group(given, body).name, group(given, body).source) == (ID, "field")
     assert group(given, b'{"prompt_cache_key": "k"}').source == "prompt_cache_key"
@@ -131,7 +155,9 @@ def test_a_field_that_the_user_names_wins_over_what_the_client_says() -> None:
         ("POST", "/shop/sse", None),
     ],
 )
-def test_the_stream_of_mcp_of_2024_stands_with_what_it_answers(method: str, target: str, name: str | None) -> None:
+def test_the_stream_of_mcp_of_2024_stands_with_what_it_answers(
+    method: str, target: str, name: str | None
+) -> None:
     assert group(head(target, method), None).name == name
     if method == "GET":
         assert group(head(target, method, Sec__Fetch__Mode="cors"), None).name is None
@@ -140,20 +166,32 @@ def test_the_stream_of_mcp_of_2024_stands_with_what_it_answers(method: str, targ
 @table(
     ("method", "target"),
     [("HEAD", "/api/hello"), ("HEAD", "/v1/messages"), ("OPTIONS", "/v1/responses"), ("GET", "/")]
-    + [("GET", path) for path in ("/v1/models", "/v1/models?client_version=0.169.0", "/models/a/b", "/api/tags")],
+    + [
+        ("GET", path)
+        for path in ("/v1/models", "/v1/models?client_version=0.169.0", "/models/a/b", "/api/tags")
+    ],
 )
 def test_probes_stand_together_if_they_name_no_session(method: str, target: str) -> None:
     grouping = group(head(target, method), None)
     assert (grouping.name, grouping.source) == ("probes", "probe")
-    assert group(head(target, method, X__Claude__Code__Session__Id=ID), None).source == "claude-code"
+    assert (
+        group(head(target, method, X__Claude__Code__Session__Id=ID), None).source == "claude-code"
+    )
 
 
 @table(
     ("method", "target"),
-    [("POST", "/v1/models"), ("GET", "/v1/stream"), ("GET", "/v1/files/f_1"), ("DELETE", "/v1/models/m")]
+    [
+        ("POST", "/v1/models"),
+        ("GET", "/v1/stream"),
+        ("GET", "/v1/files/f_1"),
+        ("DELETE", "/v1/models/m"),
+    ]
     + [("POST", f"/v1/responses{more}") for more in ("", "/", "/compact", "/input_tokens")],
 )
-def test_what_may_stream_or_change_something_is_no_probe_and_asks_for_no_response(method: str, target: str) -> None:
+def test_what_may_stream_or_change_something_is_no_probe_and_asks_for_no_response(
+    method: str, target: str
+) -> None:
     assert group(head(target, method), None).source == "new"
 
 
@@ -161,7 +199,10 @@ def test_what_may_stream_or_change_something_is_no_probe_and_asks_for_no_respons
 def test_the_router_request_of_gemini_cli_is_of_no_conversation(field: str) -> None:
     schema = {"type": "OBJECT", "properties": {field: {"type": "STRING"}}}
     body = json.dumps({"contents": [], "generationConfig": {"responseJsonSchema": schema}}).encode()
-    router = head("/v1beta/models/flash-lite:generateContent", User__Agent="GeminiCLI-tui/0.61.0/flash-lite (linux)")
+    router = head(
+        "/v1beta/models/flash-lite:generateContent",
+        User__Agent="GeminiCLI-tui/0.61.0/flash-lite (linux)",
+    )
     assert group(router, body).source == "probe"
     assert group(router, b'{"contents": []}').source == "new"
     others = head("/v1beta/models/flash-lite:generateContent", User__Agent="google-genai-sdk/3.4.0")
@@ -175,20 +216,36 @@ def test_a_trace_is_a_session_and_a_broken_one_is_none(parent: str) -> None:
 
 
 def test_what_the_user_said_wins_over_what_the_client_says() -> None:
-    given = RequestHead("e", "s", 0, "POST", "/", "openai", [("x-claude-code-session-id", ID)], "mine", "path")
+    given = RequestHead(
+        "e", "s", 0, "POST", "/", "openai", [("x-claude-code-session-id", ID)], "mine", "path"
+    )
     assert (group(given, None).name, group(given, None).source) == ("mine", "path")
 
 
 def test_the_rules_are_tried_in_order() -> None:
     trace = f"00-{TRACE}-00f067aa0ba902b7-01"
-    headers = {"X__Claude__Code__Session__Id": "2", "traceparent": trace, "User__Agent": CODEX, "session__id": "1"}
+    headers = {
+        "X__Claude__Code__Session__Id": "2",
+        "traceparent": trace,
+        "User__Agent": CODEX,
+        "session__id": "1",
+    }
     body = {"conversation": "4", "previous_response_id": "5", "prompt_cache_key": "6"}
     order = []
-    in_headers = [(headers, name) for name in ("session__id", "X__Claude__Code__Session__Id", "traceparent")]
+    in_headers = [
+        (headers, name) for name in ("session__id", "X__Claude__Code__Session__Id", "traceparent")
+    ]
     for evidence, name in [*in_headers, *((body, name) for name in tuple(body))]:
         order.append(found(body, **headers)[1])
         del evidence[name]
-    assert order == ["codex", "claude-code", "traceparent", "conversation", "previous_response_id", "prompt_cache_key"]
+    assert order == [
+        "codex",
+        "claude-code",
+        "traceparent",
+        "conversation",
+        "previous_response_id",
+        "prompt_cache_key",
+    ]
     assert found(body, **headers) == (None, "new")
 
 
@@ -218,7 +275,9 @@ def test_a_name_is_fit_to_be_shown_and_stored() -> None:
 
 
 def test_the_first_of_repeated_headers_counts() -> None:
-    given = RequestHead("e", "s", 0, "POST", "/", "o", [("X-Coder-Chat-Id", "a"), ("x-coder-chat-id", "b")])
+    given = RequestHead(
+        "e", "s", 0, "POST", "/", "o", [("X-Coder-Chat-Id", "a"), ("x-coder-chat-id", "b")]
+    )
     assert group(given, None).name == "a"
 
 
@@ -232,7 +291,9 @@ def test_redaction_keeps_all_that_grouping_looks_at() -> None:
 
 def test_codex_tells_thread_and_turn() -> None:
     metadata = json.dumps({"turn_id": "turn-1", "thread_id": "thread-2", "workspaces": {}})
-    grouping = group(head(User__Agent=CODEX, thread__id="thread-1", x__codex__turn__metadata=metadata), None)
+    grouping = group(
+        head(User__Agent=CODEX, thread__id="thread-1", x__codex__turn__metadata=metadata), None
+    )
     assert (grouping.thread_id, grouping.turn_id) == ("thread-1", "turn-1")
     assert group(head(x__codex__turn__metadata=metadata), None).thread_id == "thread-2"
 
@@ -245,8 +306,15 @@ def test_codex_tells_the_turn_in_the_body_too() -> None:
 def test_over_websocket_a_request_of_codex_says_more_of_itself_than_the_handshake() -> None:
     """The headers are those of the connection, which a prewarm opened."""
     metadata = json.dumps({"turn_id": "turn-2", "thread_id": "thread-2", "request_kind": "turn"})
-    said = {"session_id": ID, "thread_id": "thread-2", "turn_id": "turn-2", "x-codex-turn-metadata": metadata}
-    body = json.dumps({"type": "response.create", "client_metadata": {**said, "odd": {"not": "a text"}}}).encode()
+    said = {
+        "session_id": ID,
+        "thread_id": "thread-2",
+        "turn_id": "turn-2",
+        "x-codex-turn-metadata": metadata,
+    }
+    body = json.dumps(
+        {"type": "response.create", "client_metadata": {**said, "odd": {"not": "a text"}}}
+    ).encode()
     handshake = {"User__Agent": CODEX, "session__id": "of-the-connection", "thread__id": "thread-1"}
     grouping = group(head(method="WEBSOCKET", **handshake), body)
     assert (grouping.name, grouping.source) == (ID, "codex")
@@ -254,7 +322,9 @@ def test_over_websocket_a_request_of_codex_says_more_of_itself_than_the_handshak
     assert group(head(**handshake), body).name == "of-the-connection"
 
 
-@pytest.mark.parametrize("body", [b"", b"\xff", b'{"client_metadata":7}', b'{"client_metadata":{"session_id":[]}}'])
+@pytest.mark.parametrize(
+    "body", [b"", b"\xff", b'{"client_metadata":7}', b'{"client_metadata":{"session_id":[]}}']
+)
 def test_over_websocket_odd_metadata_leaves_the_handshake(body: bytes) -> None:
     asked = head(method="WEBSOCKET", User__Agent=CODEX, session__id=ID)
     assert group(asked, body).name == ID
@@ -264,7 +334,10 @@ def test_claude_code_tells_its_agent() -> None:
     assert group(head(x__claude__code__agent__id="agent-1"), None).thread_id == "agent-1"
 
 
-@table(("count", "attempt"), [("0", 0), ("2", 2), ("", None), ("-1", None), ("9" * 30, None), ("x", None)])
+@table(
+    ("count", "attempt"),
+    [("0", 0), ("2", 2), ("", None), ("-1", None), ("9" * 30, None), ("x", None)],
+)
 def test_a_retry_is_counted(count: str, attempt: int | None) -> None:
     assert group(head(X__Stainless__Retry__Count=count), None).attempt == attempt
 
@@ -299,7 +372,9 @@ AGENTS = [
 
 
 @table(("agent", "client", "version"), AGENTS)
-def test_the_user_agent_tells_client_and_version(agent: str, client: str | None, version: str | None) -> None:
+def test_the_user_agent_tells_client_and_version(
+    agent: str, client: str | None, version: str | None
+) -> None:
     grouping = group(head(User__Agent=agent), None)
     assert (grouping.client, grouping.client_version) == (client, version)
 
@@ -325,7 +400,9 @@ RESUMES = [
 
 
 @table(("method", "target", "resumed"), RESUMES)
-def test_a_retrieved_response_is_named(method: str, target: str, resumed: tuple[str | None, int | None]) -> None:
+def test_a_retrieved_response_is_named(
+    method: str, target: str, resumed: tuple[str | None, int | None]
+) -> None:
     grouping = group(head(target, method), None)
     assert (grouping.resumes_response_id, grouping.resumes_after) == resumed
 
@@ -347,7 +424,10 @@ ODD_BODIES = [
 ]
 
 
-@table("body", [*ODD_BODIES, {"model": "m", "input": "hi", "conversation": None, "metadata": {"user_id": 7}}])
+@table(
+    "body",
+    [*ODD_BODIES, {"model": "m", "input": "hi", "conversation": None, "metadata": {"user_id": 7}}],
+)
 def test_an_odd_body_names_no_session(body: Any) -> None:
     assert found(body) == (None, "new")
 
@@ -358,7 +438,11 @@ def test_what_a_deep_body_names_does_not_hang_on_the_stack(levels: int) -> None:
         return deeper(frames - 1) if frames else found(body)
 
     body = b'{"prompt_cache_key": "k", "deep": ' + b"[" * levels + b"]" * levels + b"}"
-    assert found(body) == deeper(500) == (("k", "prompt_cache_key") if levels == 100 else (None, "new"))
+    assert (
+        found(body)
+        == deeper(500)
+        == (("k", "prompt_cache_key") if levels == 100 else (None, "new"))
+    )
 
 
 def test_a_huge_body_is_not_searched() -> None:
@@ -378,11 +462,20 @@ def test_a_hostile_value_is_matched_in_no_time() -> None:
 
 
 WORDS = st.sampled_from([*sorted(HEADERS), "x-other"])
-VALUES = st.one_of(st.text(max_size=30), st.just(CODEX), st.just('{"turn_id": [1]}'), st.just('{"turn_id": "\\ud800"}'))
-MEMBERS = st.sampled_from(["metadata", "user_id", "session_id", "conversation", "id", "prompt_cache_key", "request"])
+VALUES = st.one_of(
+    st.text(max_size=30),
+    st.just(CODEX),
+    st.just('{"turn_id": [1]}'),
+    st.just('{"turn_id": "\\ud800"}'),
+)
+MEMBERS = st.sampled_from(
+    ["metadata", "user_id", "session_id", "conversation", "id", "prompt_cache_key", "request"]
+)
 JSON = st.recursive(
     st.one_of(st.none(), st.booleans(), st.integers(), st.text(max_size=10)),
-    lambda inner: st.one_of(st.lists(inner, max_size=2), st.dictionaries(MEMBERS, inner, max_size=4)),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=2), st.dictionaries(MEMBERS, inner, max_size=4)
+    ),
 )
 
 
@@ -390,7 +483,9 @@ JSON = st.recursive(
     st.text(max_size=40),
     st.sampled_from(["GET", "POST", ""]),
     st.lists(st.tuples(WORDS, VALUES), max_size=6),
-    st.one_of(st.none(), st.binary(max_size=50), JSON.map(lambda value: json.dumps(value).encode())),
+    st.one_of(
+        st.none(), st.binary(max_size=50), JSON.map(lambda value: json.dumps(value).encode())
+    ),
 )
 @settings(max_examples=200)
 def test_no_request_is_refused_and_all_that_is_found_can_be_stored(
@@ -399,5 +494,11 @@ def test_no_request_is_refused_and_all_that_is_found_can_be_stored(
     grouping = group(RequestHead("e", "s", 0, method, target, "openai", headers), body)
     assert isinstance(grouping, Grouping)
     assert (grouping.name is None) == (grouping.source == "new")
-    for text in (grouping.name, grouping.thread_id, grouping.turn_id, grouping.client, grouping.client_version):
+    for text in (
+        grouping.name,
+        grouping.thread_id,
+        grouping.turn_id,
+        grouping.client,
+        grouping.client_version,
+    ):
         assert text is None or (0 < len(text) <= 200 and text.encode() and "\0" not in text)

@@ -1,4 +1,6 @@
-"""Secrets in request bodies reach no disk that lasts, wherever they stand in a body and however they are written."""
+"""Secrets in request bodies reach no disk that lasts, wherever they stand in a body and however
+they are written.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,14 @@ from recorder.cassettes.sse_jsonl.writer import cassette_lines
 from recorder.ingest.assembler import Assembler
 from recorder.ingest.capture import Capture
 from recorder.journal.format import START, Mark, Record
-from recorder.model.events import Event, ExchangeEnd, RequestEnd, RequestHead, RequestRecord, Session
+from recorder.model.events import (
+    Event,
+    ExchangeEnd,
+    RequestEnd,
+    RequestHead,
+    RequestRecord,
+    Session,
+)
 from recorder.replay.matching import Match, Matcher
 from recorder.replay.matching.noise import Rules
 from recorder.replay.transport import match_request
@@ -33,11 +42,26 @@ from recorder.wire.redaction.bodies import BY_SHAPE, PLACEHOLDER, Redactor, reda
 from tests.support.corpus import CORPUS, needs_corpus
 from tests.support.proxy import request_for
 from tests.support.recordings import ask, record
-from tests.support.secret_shapes import ALPHANUMERIC, PIECE, REQUESTS, SECRETS, URL_SAFE, made, pem, pieces
+from tests.support.secret_shapes import (
+    ALPHANUMERIC,
+    PIECE,
+    REQUESTS,
+    SECRETS,
+    URL_SAFE,
+    made,
+    pem,
+    pieces,
+)
 from tests.support.tables import table
 from tests.support.zstandard import zstd
 
-VALUES = ("hunter2-and-more", 'pa"ss\\wo/rd\nof two lines', "пароль-секрет", "12345678", "line😀end-xyz")
+VALUES = (
+    "hunter2-and-more",
+    'pa"ss\\wo/rd\nof two lines',
+    "пароль-секрет",
+    "12345678",
+    "line😀end-xyz",
+)
 
 
 def _escaped(text: str) -> str:
@@ -47,7 +71,9 @@ def _escaped(text: str) -> str:
 
 
 def _half_escaped(text: str) -> str:
-    return "".join(_escaped(each) if place % 2 else json.dumps(each)[1:-1] for place, each in enumerate(text))
+    return "".join(
+        _escaped(each) if place % 2 else json.dumps(each)[1:-1] for place, each in enumerate(text)
+    )
 
 
 PLACES: dict[str, Callable[[str], str]] = {
@@ -56,21 +82,37 @@ PLACES: dict[str, Callable[[str], str]] = {
     "nested": lambda secret: json.dumps({"input": [{"content": [{"text": [secret, 1, None]}]}]}),
     "in text": lambda secret: json.dumps({"input": f"use {secret} for it."}),
     "on a line of its own": lambda secret: json.dumps({"input": f"the key:\n{secret}\nand so on"}),
-    "in a .env": lambda secret: json.dumps({"input": f"A=1\nKEY={secret}\nB='{secret}'\tC=\"{secret}\""}),
+    "in a .env": lambda secret: json.dumps(
+        {"input": f"A=1\nKEY={secret}\nB='{secret}'\tC=\"{secret}\""}
+    ),
     "quoted as books do": lambda secret: json.dumps({"input": f"“{secret}”"}),
-    "found by grep": lambda secret: json.dumps({"output": f".env:\x1b[01;31m\x1b[K{secret}\x1b[m\x1b[K"}),
-    "in a URL": lambda secret: json.dumps({"url": f"https://user:{secret}@host/{secret}?key={secret}&x=1"}),
-    "arguments": lambda secret: json.dumps({"arguments": json.dumps({"key": secret, "text": f"\n{secret}"})}),
-    "arguments of arguments": lambda secret: json.dumps([json.dumps({"a": json.dumps({"key": secret})})]),
-    "html-safe": lambda secret: '{"input":"' + rf"\u003ckey\u003e{json.dumps(secret)[1:-1]}\u003c/key\u003e" + '"}',
+    "found by grep": lambda secret: json.dumps(
+        {"output": f".env:\x1b[01;31m\x1b[K{secret}\x1b[m\x1b[K"}
+    ),
+    "in a URL": lambda secret: json.dumps(
+        {"url": f"https://user:{secret}@host/{secret}?key={secret}&x=1"}
+    ),
+    "arguments": lambda secret: json.dumps(
+        {"arguments": json.dumps({"key": secret, "text": f"\n{secret}"})}
+    ),
+    "arguments of arguments": lambda secret: json.dumps(
+        [json.dumps({"a": json.dumps({"key": secret})})]
+    ),
+    "html-safe": lambda secret: (
+        '{"input":"' + rf"\u003ckey\u003e{json.dumps(secret)[1:-1]}\u003c/key\u003e" + '"}'
+    ),
     "escaped": lambda secret: f'{{"key":"{_escaped(secret)}"}}',
     "half escaped": lambda secret: f'{{"key":"{_half_escaped(secret)}"}}',
-    "arguments, escaped": lambda secret: json.dumps({"arguments": f'{{"key":"{_half_escaped(secret)}"}}'}),
+    "arguments, escaped": lambda secret: json.dumps(
+        {"arguments": f'{{"key":"{_half_escaped(secret)}"}}'}
+    ),
     "slashes escaped": lambda secret: json.dumps({"key": secret}).replace("/", "\\/"),
     "utf-8": lambda secret: json.dumps({"key": f"ключ={secret}"}, ensure_ascii=False),
     "indented": lambda secret: json.dumps({"key": [secret]}, indent=2),
     "plain text": lambda secret: f"The key is {secret}, and that is it.",
-    "lines of JSON": lambda secret: "\n".join(json.dumps({"key": each}) for each in ("a", secret, "b")),
+    "lines of JSON": lambda secret: "\n".join(
+        json.dumps({"key": each}) for each in ("a", secret, "b")
+    ),
     "not quite JSON": lambda secret: json.dumps({"key": secret})[:-1] + ",}",
 }
 
@@ -78,7 +120,9 @@ PLACES: dict[str, Callable[[str], str]] = {
 def unescaped(text: str) -> str:
     """Without any escapes, as often as there are some."""
     for _ in range(3):
-        text = re.sub(r"\\u([0-9a-fA-F]{4})", lambda match: chr(int(match[1], 16)), text).replace(r"\/", "/")
+        text = re.sub(r"\\u([0-9a-fA-F]{4})", lambda match: chr(int(match[1], 16)), text).replace(
+            r"\/", "/"
+        )
         text = text.replace("\\\\", "\\").replace('\\"', '"').replace("\\n", "\n")
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
@@ -124,7 +168,9 @@ def test_a_registered_value_is_taken_out_however_it_is_written(place: str) -> No
 
 
 def test_a_number_that_is_registered_becomes_a_string() -> None:
-    redacted = Redactor(["12345678"]).redact(b'{"pin":12345678,"more":[912345678],"text":"12345678"}').body
+    redacted = (
+        Redactor(["12345678"]).redact(b'{"pin":12345678,"more":[912345678],"text":"12345678"}').body
+    )
     instead = "<REDACTED value, 8 bytes>"
     assert json.loads(redacted) == {"pin": instead, "more": [instead], "text": instead}
 
@@ -132,7 +178,9 @@ def test_a_number_that_is_registered_becomes_a_string() -> None:
 @table("name", [name for name, secret in SECRETS.items() if "\n" not in secret])
 def test_a_form_has_no_secret(name: str) -> None:
     secret = SECRETS[name]
-    redacted = BY_SHAPE.redact(f"grant=x&key={secret}&more={quote_plus(f'a={secret} b')}".encode()).body
+    redacted = BY_SHAPE.redact(
+        f"grant=x&key={secret}&more={quote_plus(f'a={secret} b')}".encode()
+    ).body
     _assert_gone(secret, redacted)
     assert redacted.startswith(b"grant=x&key=<REDACTED ")
 
@@ -158,9 +206,13 @@ def test_ordinary_text_is_left_alone(text: str) -> None:
 @pytest.mark.long
 @needs_corpus
 def test_nothing_is_taken_out_of_what_was_really_sent() -> None:
-    """Requests, with ids, hashes, signatures and encrypted reasoning; and answers, which hold more of them."""
+    """Requests, with ids, hashes, signatures and encrypted reasoning; and answers, which hold more
+    of them.
+    """
     requests = [json.loads(path.read_bytes())["body"] for path in CORPUS.rglob("*.request.json")]
-    sent = [as_json(body) for body in requests] + [path.read_bytes() for path in CORPUS.rglob("*.sse")]
+    sent = [as_json(body) for body in requests] + [
+        path.read_bytes() for path in CORPUS.rglob("*.sse")
+    ]
     assert len(sent) > 50
     assert [body[:100] for body in sent if BY_SHAPE.redact(body) != (body, {})] == []
 
@@ -177,7 +229,14 @@ def test_nothing_is_taken_out_of_what_was_really_sent() -> None:
     ],
 )
 def test_ids_hashes_and_ciphertexts_stay_wherever_they_stand(told: str) -> None:
-    for name in ("id", "encrypted_content", "signature", "thoughtSignature", "prompt_cache_key", "text"):
+    for name in (
+        "id",
+        "encrypted_content",
+        "signature",
+        "thoughtSignature",
+        "prompt_cache_key",
+        "text",
+    ):
         for body in (as_json({name: told}), as_json({"arguments": json.dumps({name: told})})):
             assert BY_SHAPE.redact(body) == (body, {})
 
@@ -188,11 +247,19 @@ CIPHER = "EqQBCgIYAhIM/"  # as one begins
 @table(
     "body",
     [
-        *(json.dumps({name: CIPHER + SECRETS["google"]}) for name in ("encrypted_content", "encrypted_index")),
-        *(json.dumps({name: CIPHER + SECRETS["anthropic"] + "=="}) for name in ("thoughtSignature", "signature")),
+        *(
+            json.dumps({name: CIPHER + SECRETS["google"]})
+            for name in ("encrypted_content", "encrypted_index")
+        ),
+        *(
+            json.dumps({name: CIPHER + SECRETS["anthropic"] + "=="})
+            for name in ("thoughtSignature", "signature")
+        ),
         json.dumps({"thought_signature": CIPHER + SECRETS["jwt"]}),
         json.dumps({"arguments": json.dumps({"signature": CIPHER + SECRETS["google"]})}),
-        json.dumps({"url": f"data:image/png;base64,iVBORw0KGgo/{SECRETS['aws']}/{SECRETS['google']}"}),
+        json.dumps(
+            {"url": f"data:image/png;base64,iVBORw0KGgo/{SECRETS['aws']}/{SECRETS['google']}"}
+        ),
         json.dumps({"data": "iVBOR/" + "Ab1/" * 400 + SECRETS["google"] + "/" + "Ab1+" * 400}),
         json.dumps({"thinking": "gAAAA-" + "Ab1-" * 400 + SECRETS["google"] + "-" + "Ab1_" * 400}),
     ],
@@ -203,11 +270,24 @@ def test_nothing_is_taken_out_of_what_a_provider_has_sealed_or_of_a_picture(body
 
 def test_a_text_under_the_name_of_a_signature_has_no_secret() -> None:
     for text in ("def connect(key='{}'):", "{} is the key", "({})"):
-        _assert_gone(SECRETS["google"], BY_SHAPE.redact(as_json({"signature": text.format(SECRETS["google"])})).body)
+        _assert_gone(
+            SECRETS["google"],
+            BY_SHAPE.redact(as_json({"signature": text.format(SECRETS["google"])})).body,
+        )
 
 
 @pytest.mark.long
-@table("name", ["encrypted_content", "encrypted_index", "signature", "thoughtSignature", "thought_signature", "data"])
+@table(
+    "name",
+    [
+        "encrypted_content",
+        "encrypted_index",
+        "signature",
+        "thoughtSignature",
+        "thought_signature",
+        "data",
+    ],
+)
 @table("form", ["{}", "{}==", "key={}", "v1.{}"])
 def test_a_key_in_the_place_of_a_signature_is_taken_out(name: str, form: str) -> None:
     for secret in [*SECRETS.values(), VALUES[0]]:
@@ -215,14 +295,18 @@ def test_a_key_in_the_place_of_a_signature_is_taken_out(name: str, form: str) ->
         value = f"data:text/plain;base64,{said}" if name == "data" else said
         for body in (as_json({name: value}), as_json({"arguments": json.dumps({name: value})})):
             redacted = Redactor(VALUES).redact(body).body
-            assert not [piece for piece in pieces(secret) if piece in unescaped(redacted.decode())], secret
+            assert not [
+                piece for piece in pieces(secret) if piece in unescaped(redacted.decode())
+            ], secret
             assert _same_structure(json.loads(body), json.loads(redacted))
 
 
 def test_numbered_lines_of_a_key_without_its_end_are_taken_out() -> None:
     key = pem("RSA PRIVATE KEY").rpartition("\n")[0]
     for form in ("{:6}\t{}", "{:6}→{}", "{}: {}", "{}|+{}"):
-        text = "\n".join(form.format(number, line) for number, line in enumerate(key.split("\n"), 1))
+        text = "\n".join(
+            form.format(number, line) for number, line in enumerate(key.split("\n"), 1)
+        )
         _assert_gone(key, BY_SHAPE.redact(as_json({"input": text})).body)
 
 
@@ -236,7 +320,9 @@ def test_a_body_that_breaks_off_has_no_half_of_a_secret(name: str) -> None:
         shown = redacted.removeprefix(b'{"key":"')
         assert len(shown) <= 100, size
         assert PLACEHOLDER.fullmatch(shown) or size < PIECE or secret.startswith("-----"), size
-        assert not [piece for piece in pieces(secret) if len(piece) >= PIECE and piece.encode() in redacted]
+        assert not [
+            piece for piece in pieces(secret) if len(piece) >= PIECE and piece.encode() in redacted
+        ]
 
 
 # What stands in no shape: letters in words that are too short for a key.
@@ -263,7 +349,9 @@ def test_a_body_without_a_secret_is_unchanged(value: object, as_ascii: bool) -> 
 
 @given(st.binary(max_size=300))
 def test_any_bytes_are_taken_and_none_of_them_is_changed_without_need(body: bytes) -> None:
-    redacted, counts = Redactor([VALUES[1]], [re.compile("employee-[0-9]{6}")]).redact(body, cut=False)
+    redacted, counts = Redactor([VALUES[1]], [re.compile("employee-[0-9]{6}")]).redact(
+        body, cut=False
+    )
     assert redacted == body or counts
 
 
@@ -277,11 +365,15 @@ def _with_secrets(value: object, draw: Callable[[], str]) -> object:
     return value
 
 
-SEPARATED = st.sampled_from(["", *(f" {secret} " for secret in SECRETS.values()), *(f'"{value}\n' for value in VALUES)])
+SEPARATED = st.sampled_from(
+    ["", *(f" {secret} " for secret in SECRETS.values()), *(f'"{value}\n' for value in VALUES)]
+)
 
 
 @given(JSON, st.data(), st.booleans(), st.integers(0, 2))
-def test_json_stays_json_of_the_same_structure(value: object, data: st.DataObject, ascii: bool, depth: int) -> None:
+def test_json_stays_json_of_the_same_structure(
+    value: object, data: st.DataObject, ascii: bool, depth: int
+) -> None:
     told = _with_secrets(value, lambda: data.draw(SEPARATED))
     for _ in range(depth):
         told = {"arguments": json.dumps(told, ensure_ascii=ascii)}
@@ -298,7 +390,9 @@ def test_json_stays_json_of_the_same_structure(value: object, data: st.DataObjec
 @table("pattern", ["sk-", "^k", "(?<=sk-).", "[a-f]", "-[^-]*$", "a secret"])
 @table("form", ['{{"a": "k {}"}}', "k {}"])
 def test_a_pattern_takes_no_piece_out_of_a_secret(pattern: str, form: str) -> None:
-    """The rest of it would look like none, and a pattern may be that of a project which somebody cloned."""
+    """The rest of it would look like none, and a pattern may be that of a project which somebody
+    cloned.
+    """
     redactor = Redactor(["a secret value"], [re.compile(pattern)])
     for secret in (SECRETS["openai"], "a secret value"):
         body = redactor.redact(form.format(secret).encode()).body
@@ -316,7 +410,9 @@ def test_a_pattern_ends_where_the_text_does() -> None:
     }
     assert counts == {"pattern": 2}
     assert redactor.redact(redacted) == (redacted, {})
-    assert redactor.redact(b"x=1&employee 17\n\xff").body == b"x=1&<REDACTED pattern, 11 bytes>\n\xff"
+    assert (
+        redactor.redact(b"x=1&employee 17\n\xff").body == b"x=1&<REDACTED pattern, 11 bytes>\n\xff"
+    )
 
 
 @pytest.mark.parametrize(
@@ -334,7 +430,9 @@ def test_settings_that_make_no_sense_are_refused(table: dict[str, object], said:
 
 
 def test_short_values_and_variables_that_are_not_set_are_passed_over() -> None:
-    redactor = redactor_from([{"env": ["SHORT", "NONE", "LONG"]}], {"SHORT": "1234567", "LONG": '"12345678x"\n'})
+    redactor = redactor_from(
+        [{"env": ["SHORT", "NONE", "LONG"]}], {"SHORT": "1234567", "LONG": '"12345678x"\n'}
+    )
     assert redactor.redact(b"1234567 12345678x").body == b"1234567 <REDACTED value, 9 bytes>"
 
 
@@ -370,14 +468,18 @@ def test_hostile_bodies_take_no_time(piece: bytes) -> None:
 
 # -- on the way into the log
 
-HEAD = RequestHead("e-1", "s-1", 1_000, "POST", "/v1/responses", "openai", [("content-type", "application/json")])
+HEAD = RequestHead(
+    "e-1", "s-1", 1_000, "POST", "/v1/responses", "openai", [("content-type", "application/json")]
+)
 ZSTD: Callable[[bytes], bytes] = zstd.compress
 
 
 def _events(body: bytes, *codings: str, complete: bool = True) -> tuple[Assembler, list[Event]]:
     """With a Content-Encoding for each of `codings`."""
     assembler = Assembler("r-1", lambda head, grouping: None, redactor=Redactor(VALUES))
-    head = msgspec.structs.replace(HEAD, headers=[*HEAD.headers, *(("Content-Encoding", each) for each in codings)])
+    head = msgspec.structs.replace(
+        HEAD, headers=[*HEAD.headers, *(("Content-Encoding", each) for each in codings)]
+    )
     for number, (mark, payload) in enumerate(records(head, body, complete)):
         assembler.feed(Record(1, mark, number, payload, START), START)
     return assembler, assembler.batch.events
@@ -426,7 +528,10 @@ IN_CHUNKS = b"40;chunk-signature=1\r\n" + PLAIN[:64] + b"\r\n0;chunk-signature=2
         (["gzip, br"], brotli.compress(gzip.compress(PLAIN))),
         (["gzip", "br"], brotli.compress(gzip.compress(PLAIN))),
         (["x-gzip,identity , ZSTD"], ZSTD(gzip.compress(PLAIN))),
-        (["deflate", "gzip", "gzip", "br"], brotli.compress(gzip.compress(gzip.compress(zlib.compress(PLAIN))))),
+        (
+            ["deflate", "gzip", "gzip", "br"],
+            brotli.compress(gzip.compress(gzip.compress(zlib.compress(PLAIN)))),
+        ),
         (["", "identity"], PLAIN),
     ],
 )
@@ -446,7 +551,9 @@ def test_json_in_a_coding_that_no_header_names_is_kept_without_it(
     assembler, events = _events(wire, *codings)
     assert events[1].raw == BY_SHAPE.redact(PLAIN).body
     assert _record(events).redactions == {"api-key": 1}
-    assert match_request(request_for("POST", "http://h/v1/x", content=wire), wire).body == (wire if codings else PLAIN)
+    assert match_request(request_for("POST", "http://h/v1/x", content=wire), wire).body == (
+        wire if codings else PLAIN
+    )
     assert _findings(assembler, events) == []
     plain = as_json({"input": "hello"})
     assembler, events = _events(code(plain))
@@ -464,7 +571,10 @@ def test_json_in_a_coding_that_no_header_names_is_kept_without_it(
         (["gzip", "gzip"], gzip.compress(PLAIN)),
         (["gzip"], gzip.compress(PLAIN)[:-9]),
         (["zstd"], ZSTD(PLAIN)[:-1]),
-        (["gzip"] * 5, gzip.compress(gzip.compress(gzip.compress(gzip.compress(gzip.compress(PLAIN)))))),
+        (
+            ["gzip"] * 5,
+            gzip.compress(gzip.compress(gzip.compress(gzip.compress(gzip.compress(PLAIN))))),
+        ),
         (["gzip"], PLAIN[:-1]),
         (["gzip"], gzip.compress(b"no secret is in here, and nobody can know that")[:-9]),
     ],
@@ -497,7 +607,9 @@ def test_a_request_that_cannot_be_decoded_finds_its_recording() -> None:
     wire = gzip.compress(PLAIN)
     for coding in ("gzip, br", "gzip"):
         _, events = _events(wire, coding)
-        request = request_for("POST", "http://h/v1/x", content=wire, headers={"content-encoding": coding})
+        request = request_for(
+            "POST", "http://h/v1/x", content=wire, headers={"content-encoding": coding}
+        )
         asked = match_request(request, wire)
         assert Rules().redactor.redact(asked.body).body == events[1].raw
 
@@ -519,7 +631,9 @@ def test_a_request_without_a_secret_is_recorded_as_ever() -> None:
     body = as_json({"input": "hello"})
     _, events = _events(body)
     capture = Capture("s-1", "e-1", by_path("POST", "/v1/responses"), 0, first=b"x")
-    assert [event.raw for event in events[:2]] == [event.raw for event in capture.request(HEAD, body, wire=body)]
+    assert [event.raw for event in events[:2]] == [
+        event.raw for event in capture.request(HEAD, body, wire=body)
+    ]
     assert b"redactions" not in events[0].raw
 
 
@@ -570,8 +684,14 @@ def _grouped(body: dict[str, object], redactor: Redactor = BY_SHAPE) -> str:
 
 
 def test_a_session_has_no_secret_in_its_name_and_keeps_it() -> None:
-    named = {name: _grouped({"prompt_cache_key": secret}) for name, secret in SECRETS.items() if "\n" not in secret}
-    assert named["openai"] == "REDACTED-api-key-" + sha256(SECRETS["openai"].encode()).hexdigest()[:6]
+    named = {
+        name: _grouped({"prompt_cache_key": secret})
+        for name, secret in SECRETS.items()
+        if "\n" not in secret
+    }
+    assert (
+        named["openai"] == "REDACTED-api-key-" + sha256(SECRETS["openai"].encode()).hexdigest()[:6]
+    )
     assert len(set(named.values())) == len(named)
     for name, again in named.items():
         assert _grouped({"input": ["x"], "prompt_cache_key": SECRETS[name]}) == again
@@ -583,7 +703,10 @@ def test_of_a_registered_value_a_session_has_no_digest() -> None:
     redactor = Redactor(VALUES)
     assert _grouped({"prompt_cache_key": VALUES[0]}, redactor) == "<REDACTED value, 16 bytes>"
     both = f"{VALUES[0]} {SECRETS['openai']}"
-    assert _grouped({"prompt_cache_key": both}, redactor) == "<REDACTED value, 16 bytes> <REDACTED api-key, 51 bytes>"
+    assert (
+        _grouped({"prompt_cache_key": both}, redactor)
+        == "<REDACTED value, 16 bytes> <REDACTED api-key, 51 bytes>"
+    )
 
 
 # -- a text that is not JSON
@@ -599,5 +722,9 @@ def test_a_secret_in_a_text_has_its_place_in_characters(name: str, secret: str) 
 def test_values_and_patterns_are_found_in_a_text_once() -> None:
     redactor = Redactor(["größer-als-alles"], [re.compile("alles|ü+")])
     text = "ü größer-als-alles <REDACTED alles, 12 bytes> ümlaut <REDACTED value, 7 bytes>"
-    assert [text[hit.start : hit.end] for hit in redactor.secrets(text)] == ["ü", "größer-als-alles", "ü"]
+    assert [text[hit.start : hit.end] for hit in redactor.secrets(text)] == [
+        "ü",
+        "größer-als-alles",
+        "ü",
+    ]
     assert BY_SHAPE.secrets(text) == []

@@ -1,4 +1,6 @@
-"""Secrets whose place in a body says what they are, in every API; what a model reads is not looked at."""
+"""Secrets whose place in a body says what they are, in every API; what a model reads is not looked
+at.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,10 @@ def test_no_credential_among_the_parameters_is_left(name: str) -> None:
     redacted, counts = BY_SHAPE.redact(body)
     assert planted
     assert CANARY.findall(redacted.decode()) == []
-    assert sum(counts.values()) == len(PLACEHOLDER.findall(redacted)) >= len(set(planted)) or "basic" in name
+    assert (
+        sum(counts.values()) == len(PLACEHOLDER.findall(redacted)) >= len(set(planted))
+        or "basic" in name
+    )
     assert BY_SHAPE.redact(redacted) == (redacted, {})
     assert _names(json.loads(redacted)) == _names(json.loads(body))
 
@@ -41,10 +46,16 @@ def _names(value: Any) -> Any:
 
 
 @table("name", REQUESTS)
-@table("wrapped", ["{}", '{{"response":{}}}', '{{"body":{}}}\n{{"body":{}}}', "data: {}\n\n", "[{}]"])
-def test_it_is_found_in_what_wraps_a_request_and_in_what_repeats_it(name: str, wrapped: str) -> None:
+@table(
+    "wrapped", ["{}", '{{"response":{}}}', '{{"body":{}}}\n{{"body":{}}}', "data: {}\n\n", "[{}]"]
+)
+def test_it_is_found_in_what_wraps_a_request_and_in_what_repeats_it(
+    name: str, wrapped: str
+) -> None:
     for body in (json.dumps(REQUESTS[name]), json.dumps(REQUESTS[name], indent=1)):
-        assert CANARY.findall(BY_SHAPE.redact(wrapped.format(body, body).encode()).body.decode()) == []
+        assert (
+            CANARY.findall(BY_SHAPE.redact(wrapped.format(body, body).encode()).body.decode()) == []
+        )
 
 
 @table("name", REQUESTS)
@@ -69,7 +80,12 @@ def test_it_is_found_in_every_encoding_of_json(encoding: str) -> None:
 
 @table("body", READ_BY_A_MODEL)
 def test_what_a_model_reads_is_unchanged(body: object) -> None:
-    for written in (_json(body), json.dumps(body, indent=1).encode(), _json({"request": body}), _json([body, body])):
+    for written in (
+        _json(body),
+        json.dumps(body, indent=1).encode(),
+        _json({"request": body}),
+        _json([body, body]),
+    ):
         assert BY_SHAPE.redact(written) == (written, {})
     beside = _json([body, {"tools": [{"authorization": "CANARY-beside-0001"}]}])
     assert BY_SHAPE.redact(beside).body.startswith(_json([body])[:-1])
@@ -78,17 +94,48 @@ def test_what_a_model_reads_is_unchanged(body: object) -> None:
 @table(
     ("parameters", "kept"),
     [
-        ({"max_tokens": 10, "stop_token": "<|end|>", "prompt_cache_key": "a", "token_type": "bearer"}, None),
-        ({"tools": [{"name": "get_token", "description": "the token", "parameters": {"token": "x"}}]}, None),
-        ({"headers": {"Accept": "a/b", "user-agent": "x/1"}, "url": "https://h/a/b?model=m&stream=true"}, None),
+        (
+            {
+                "max_tokens": 10,
+                "stop_token": "<|end|>",
+                "prompt_cache_key": "a",
+                "token_type": "bearer",
+            },
+            None,
+        ),
+        (
+            {
+                "tools": [
+                    {"name": "get_token", "description": "the token", "parameters": {"token": "x"}}
+                ]
+            },
+            None,
+        ),
+        (
+            {
+                "headers": {"Accept": "a/b", "user-agent": "x/1"},
+                "url": "https://h/a/b?model=m&stream=true",
+            },
+            None,
+        ),
         ({"auth": {"type": "bearer", "token": "x1"}}, {"auth": {"type": "bearer"}}),
         ({"basic_auth": {"username": "u", "pass": "x1"}}, {"basic_auth": {"username": "u"}}),
         ({"headers": [["Accept", "a/b"], ["X-Key", "x1"]]}, {"headers": [["Accept", "a/b"]]}),
         ({"headers": [{"name": "X-Key", "value": "x1"}]}, None),
-        ({"authorization": "", "token": None, "secret": False, "password": "REDACTED (12 bytes)"}, None),
+        (
+            {
+                "authorization": "",
+                "token": None,
+                "secret": False,
+                "password": "REDACTED (12 bytes)",
+            },
+            None,
+        ),
     ],
 )
-def test_of_parameters_only_the_secret_is_taken(parameters: dict[str, Any], kept: dict[str, Any] | None) -> None:
+def test_of_parameters_only_the_secret_is_taken(
+    parameters: dict[str, Any], kept: dict[str, Any] | None
+) -> None:
     redacted = BY_SHAPE.redact(_json(parameters))
     if kept is None and b"x1" not in _json(parameters):
         assert redacted == (_json(parameters), {})
@@ -125,7 +172,9 @@ def test_the_rest_of_a_body_is_byte_for_byte_what_it_was(body: str, redacted: st
 
 
 def test_fields_of_the_settings_are_taken_out_wherever_their_paths_lead() -> None:
-    redactor = redactor_from([{"fields": ["metadata.email", "messages.*.name", "pins", "address.*"]}], {})
+    redactor = redactor_from(
+        [{"fields": ["metadata.email", "messages.*.name", "pins", "address.*"]}], {}
+    )
     body = {
         "metadata": {"email": "CANARY-a-0001", "more": "x"},
         "messages": [{"name": "CANARY-b-0002", "content": "x"}, {"content": {"name": "x"}}],
@@ -142,8 +191,14 @@ def test_fields_of_the_settings_are_taken_out_wherever_their_paths_lead() -> Non
     assert said["pins"][0] == "<REDACTED field, 4 bytes>"
     assert said["address"]["number"] == "<REDACTED field, 2 bytes>"
     assert redactor.redact(redacted) == (redacted, {})
-    assert redactor.redact(b"address.street=CANARY-e-0005&x=1").body == b"address.street=CANARY-e-0005&x=1"
-    assert redactor.redact(b"metadata.email=CANARY-e-0005&x=1").body == b"metadata.email=<REDACTED field, 13 bytes>&x=1"
+    assert (
+        redactor.redact(b"address.street=CANARY-e-0005&x=1").body
+        == b"address.street=CANARY-e-0005&x=1"
+    )
+    assert (
+        redactor.redact(b"metadata.email=CANARY-e-0005&x=1").body
+        == b"metadata.email=<REDACTED field, 13 bytes>&x=1"
+    )
 
 
 def test_a_path_that_is_none_is_refused() -> None:
@@ -154,7 +209,10 @@ def test_a_path_that_is_none_is_refused() -> None:
 def test_every_place_that_a_dialect_declares_is_in_this_test() -> None:
     """A credential that no request above has would not be tested; a place of the model's, neither."""
     places = [dialect.places for dialect in DIALECTS]
-    in_requests, in_messages = _json(list(REQUESTS.values())).decode(), _json(READ_BY_A_MODEL).decode()
+    in_requests, in_messages = (
+        _json(list(REQUESTS.values())).decode(),
+        _json(READ_BY_A_MODEL).decode(),
+    )
     for path in (path for each in places for path in each.credentials):
         assert all(f'"{name}"' in in_requests for name in path.split(".") if name != "*"), path
     for path in (path for each in places for path in each.of_model):

@@ -37,7 +37,9 @@ def test_the_id_of_a_session_that_is_as_good_as_a_key_is_a_digest_which_groups()
     values = [value for _, value in redact_headers(raw)]
     assert "canary" not in str(values)
     assert values[0] == values[2] != values[1]
-    assert redact_headers([(b"mcp-session-id", values[0].encode())]) == [("mcp-session-id", values[0])]
+    assert redact_headers([(b"mcp-session-id", values[0].encode())]) == [
+        ("mcp-session-id", values[0])
+    ]
 
 
 KEPT = re.findall(
@@ -76,22 +78,45 @@ def test_a_harmless_header_is_kept(name: str) -> None:
 @table("name", SECRET)
 @table("case", [str, str.upper, str.title])
 def test_a_secret_header_keeps_its_name_and_length_only(name: str, case: type[str]) -> None:
-    assert redact_headers([(case(name).encode(), b"s" * 51)]) == [(case(name), "REDACTED (51 bytes)")]
+    assert redact_headers([(case(name).encode(), b"s" * 51)]) == [
+        (case(name), "REDACTED (51 bytes)")
+    ]
 
 
 def test_order_repeats_and_case_of_headers_are_kept() -> None:
-    raw = [(b"Via", b"a"), (b"Set-Cookie", b"x=1"), (b"via", b"b"), (b"set-cookie", b""), (b"Server", b"caf\xe9")]
+    raw = [
+        (b"Via", b"a"),
+        (b"Set-Cookie", b"x=1"),
+        (b"via", b"b"),
+        (b"set-cookie", b""),
+        (b"Server", b"caf\xe9"),
+    ]
     cookies = ("Set-Cookie", "REDACTED (3 bytes)"), ("set-cookie", "REDACTED (0 bytes)")
-    assert redact_headers(raw) == [("Via", "a"), cookies[0], ("via", "b"), cookies[1], ("Server", "café")]
+    assert redact_headers(raw) == [
+        ("Via", "a"),
+        cookies[0],
+        ("via", "b"),
+        cookies[1],
+        ("Server", "café"),
+    ]
 
 
 def test_of_the_turn_metadata_only_ids_are_kept() -> None:
-    kept = {"turn_id": "turn-1", "thread_id": "thread-1", "window_id": "w:0", "request_kind": "turn"}
+    kept = {
+        "turn_id": "turn-1",
+        "thread_id": "thread-1",
+        "window_id": "w:0",
+        "request_kind": "turn",
+    }
     metadata = {
         **kept,
         "parent_turn_id": f"https://user:{CANARY}@github.com",
         "session_id": 7,
-        "workspaces": {"/home/x": {"associated_remote_urls": {"origin": f"https://x:{CANARY}@github.com/x/y.git"}}},
+        "workspaces": {
+            "/home/x": {
+                "associated_remote_urls": {"origin": f"https://x:{CANARY}@github.com/x/y.git"}
+            }
+        },
         "sandbox": CANARY,
     }
     (name, value), *_ = redact_headers([(b"x-codex-turn-metadata", json.dumps(metadata).encode())])
@@ -101,12 +126,17 @@ def test_of_the_turn_metadata_only_ids_are_kept() -> None:
 
 @table("value", [b"", b"[]", b"{", b"7", b"\xff", b"[" * 100_000])
 def test_turn_metadata_that_is_none_is_redacted(value: bytes) -> None:
-    assert redact_headers([(b"x-codex-turn-metadata", value)])[0][1] == f"REDACTED ({len(value)} bytes)"
+    assert (
+        redact_headers([(b"x-codex-turn-metadata", value)])[0][1]
+        == f"REDACTED ({len(value)} bytes)"
+    )
 
 
 def test_a_redirect_keeps_where_it_goes_but_not_its_secrets() -> None:
     location = f"https://user:{CANARY}@host/path?key={CANARY}&alt=sse".encode()
-    assert redact_headers([(b"Location", location)]) == [("Location", "https://host/path?key=REDACTED&alt=sse")]
+    assert redact_headers([(b"Location", location)]) == [
+        ("Location", "https://host/path?key=REDACTED&alt=sse")
+    ]
 
 
 @pytest.mark.parametrize("name", ["Via", "Location", "x-request-id", "Traceparent"])
@@ -127,10 +157,16 @@ def test_of_long_turn_metadata_the_ids_are_kept_all_the_same() -> None:
 TARGETS = [
     ("/v1/responses", "/v1/responses"),
     ("/v1/messages?beta=true", "/v1/messages?beta=true"),
-    ("/v1/models/m:streamGenerateContent?alt=sse&key=K", "/v1/models/m:streamGenerateContent?alt=sse&key=REDACTED"),
+    (
+        "/v1/models/m:streamGenerateContent?alt=sse&key=K",
+        "/v1/models/m:streamGenerateContent?alt=sse&key=REDACTED",
+    ),
     ("/x?key=K&alt=sse&KEY=K&key=K2", "/x?key=REDACTED&alt=sse&KEY=REDACTED&key=REDACTED"),
     ("/r/resp_1?stream=true&starting_after=41", "/r/resp_1?stream=true&starting_after=41"),
-    ("/v1/realtime?model=gpt-realtime&intent=x&key=K", "/v1/realtime?model=gpt-realtime&intent=x&key=REDACTED"),
+    (
+        "/v1/realtime?model=gpt-realtime&intent=x&key=K",
+        "/v1/realtime?model=gpt-realtime&intent=x&key=REDACTED",
+    ),
     ("/x?api-version=2024-12-01-preview&code=K", "/x?api-version=2024-12-01-preview&code=REDACTED"),
     ("/x?after=a%20b&order=desc&pageSize=5", "/x?after=a%20b&order=desc&pageSize=5"),
     ("/x?%6bey=K&a%6ct=sse", "/x?%6bey=REDACTED&a%6ct=sse"),
@@ -190,7 +226,9 @@ def test_a_url_loses_user_password_and_unknown_parameters(raw: str, kept: str) -
 
 
 def forms(secret: str) -> set[str]:
-    """The ways a secret may look: as it is, percent-encoded, and in base64 at each of three alignments."""
+    """The ways a secret may look: as it is, percent-encoded, and in base64 at each of three
+    alignments.
+    """
     raw = secret.encode()
     encoded = {base64.b64encode(b"x" * shift + raw).decode()[4:-4] for shift in range(3)}
     everywhere = "".join(f"%{byte:02X}" for byte in raw)
@@ -200,10 +238,14 @@ def forms(secret: str) -> set[str]:
 def carriers(secret: str) -> st.SearchStrategy[str]:
     """The same secret as clients send it."""
     basic = base64.b64encode(f"user:{secret}".encode()).decode()
-    return st.sampled_from([secret, f"Bearer {secret}", f"Basic {basic}", f"a=b; session={secret}", *forms(secret)])
+    return st.sampled_from(
+        [secret, f"Bearer {secret}", f"Basic {basic}", f"a=b; session={secret}", *forms(secret)]
+    )
 
 
-SECRETS = st.text("abcdefghijklmnopqrstuvwxyz0123456789-_.~", min_size=12, max_size=40).map(lambda each: CANARY + each)
+SECRETS = st.text("abcdefghijklmnopqrstuvwxyz0123456789-_.~", min_size=12, max_size=40).map(
+    lambda each: CANARY + each
+)
 ANY_CASE = st.sampled_from([str.lower, str.upper, str.title])
 FILLER = st.text("abcAB/:%&;=?@#[]. \\\u00e9", max_size=8)
 
@@ -213,12 +255,23 @@ def requests_with_a_secret(draw: st.DrawFn) -> tuple[str, list[tuple[bytes, byte
     secret = draw(SECRETS)
     names = draw(st.lists(st.sampled_from(SECRET + KEPT), max_size=5))
     values = [draw(carriers(secret)) if name in SECRET else draw(FILLER) for name in names]
-    raw = [(draw(ANY_CASE)(name).encode(), value.encode()) for name, value in zip(names, values, strict=True)]
+    raw = [
+        (draw(ANY_CASE)(name).encode(), value.encode())
+        for name, value in zip(names, values, strict=True)
+    ]
     carrier = quote(draw(carriers(secret)), safe=draw(st.sampled_from(["", "=", "/+=%", "?"])))
-    parameter = draw(st.sampled_from(["key", "KEY", "api_key", "access_token", "%6bey", "x[]", "", "code"]))
-    query = draw(st.sampled_from(["?", "?alt=sse&", "?alt=sse;", "?&", "?stream=true&x=1&"])) + f"{parameter}={carrier}"
+    parameter = draw(
+        st.sampled_from(["key", "KEY", "api_key", "access_token", "%6bey", "x[]", "", "code"])
+    )
+    query = (
+        draw(st.sampled_from(["?", "?alt=sse&", "?alt=sse;", "?&", "?stream=true&x=1&"]))
+        + f"{parameter}={carrier}"
+    )
     path = draw(st.sampled_from(["/v1/models/m:generateContent", "/", "/a/b@c", "/é/%zz"]))
-    userinfo = quote(f"{draw(st.sampled_from(['user:', '', ':', 'a@b:', 'u%40:']))}{secret}", safe=":@%") + "@"
+    userinfo = (
+        quote(f"{draw(st.sampled_from(['user:', '', ':', 'a@b:', 'u%40:']))}{secret}", safe=":@%")
+        + "@"
+    )
     host = draw(st.sampled_from(["host", "host:8443", "[::1]:80"]))
     scheme = draw(st.sampled_from(["https://", "HTTP://", "//", "", "\\\\", "https:\\\\"]))
     url = f"{scheme}{userinfo}{host}{path}{query}{draw(st.sampled_from(['', '&', '&alt=sse']))}"
@@ -228,10 +281,14 @@ def requests_with_a_secret(draw: st.DrawFn) -> tuple[str, list[tuple[bytes, byte
 @pytest.mark.long
 @given(requests_with_a_secret())
 @settings(max_examples=300)
-def test_no_secret_survives_in_any_form(planted: tuple[str, list[tuple[bytes, bytes]], str, str]) -> None:
+def test_no_secret_survives_in_any_form(
+    planted: tuple[str, list[tuple[bytes, bytes]], str, str],
+) -> None:
     secret, raw_headers, raw_target, raw_url = planted
     headers = [f"{name}: {value}" for name, value in redact_headers(raw_headers)]
-    kept = "\n".join([*headers, redact_target(raw_target), redact_url(raw_url), redact_target(raw_url)])
+    kept = "\n".join(
+        [*headers, redact_target(raw_target), redact_url(raw_url), redact_target(raw_url)]
+    )
     for form in forms(secret):
         assert form.lower() not in kept.lower()
 
@@ -244,7 +301,9 @@ def test_no_header_is_refused_and_none_is_lost(raw: list[tuple[bytes, bytes]]) -
         assert value.encode("latin-1") == raw_value if keeps(name) else True
 
 
-PIECES = st.lists(FILLER | st.sampled_from(["https://", "key=", "&key=", "?", "alt=sse"])).map("".join)
+PIECES = st.lists(FILLER | st.sampled_from(["https://", "key=", "&key=", "?", "alt=sse"])).map(
+    "".join
+)
 
 
 @given(st.text(max_size=60) | PIECES)
@@ -266,7 +325,9 @@ HOSTILE = re.findall(r"\S+", r"// /@ //a: //:@ /;a /?a=& : :1 a: \: [: a. ?: #: 
 
 @pytest.mark.timed
 @table("piece", HOSTILE)
-def test_a_hostile_url_is_redacted_in_linear_time(piece: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_hostile_url_is_redacted_in_linear_time(
+    piece: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Without the limit, which hides what is quadratic: 100,000 characters would take 20 s."""
     monkeypatch.setattr("recorder.wire.redaction.headers.VALUE_LIMIT", 2**30)
     raw = piece * (100_000 // len(piece))
@@ -292,7 +353,9 @@ CODINGS: dict[str, Callable[[str], str]] = {
     "in codes": lambda secret: "".join(f"%{byte:02x}" for byte in secret.encode()),
     "in codes of codes": lambda secret: quote("".join(f"%{byte:02X}" for byte in secret.encode())),
     "in part": lambda secret: secret[:5] + "".join(f"%{byte:02X}" for byte in secret[5:].encode()),
-    "with a quoted dash": lambda secret: secret.replace("-", "%2D").replace("_", "%5f").replace(".", "%2E"),
+    "with a quoted dash": lambda secret: (
+        secret.replace("-", "%2D").replace("_", "%5f").replace(".", "%2E")
+    ),
 }
 PLACES = {
     "path": "/v1/files/{}/content",
@@ -301,8 +364,14 @@ PLACES = {
     "method of a model": "/v1/models/{}:generateContent",
     "URL in a path": "/openai/fetch/https://user:{}@host/{}",
     "coded URL in a path": "/openai/fetch/https%3A%2F%2F{}%40host%2Fx",
-    **{f"parameter {name}": f"/v1/x?{name}={{}}&stream=true" for name in ("alt", "api-version", "order", "after")},
-    **{f"parameter {name}": f"/v1/x?stream=true&{name}={{}}" for name in ("include[]", "before", "beta", "limit")},
+    **{
+        f"parameter {name}": f"/v1/x?{name}={{}}&stream=true"
+        for name in ("alt", "api-version", "order", "after")
+    },
+    **{
+        f"parameter {name}": f"/v1/x?stream=true&{name}={{}}"
+        for name in ("include[]", "before", "beta", "limit")
+    },
     "list": "/v1/x?include=a,{},b",
     "name of a parameter": "/v1/x?{}=1",
     "matrix": "/v1/x;{}/y",
@@ -338,7 +407,9 @@ def test_a_key_in_the_value_of_a_harmless_header_is_taken_out(name: str) -> None
 
 
 @table("name", SHAPED)
-def test_a_key_in_the_name_of_a_header_is_taken_out_though_http_makes_its_letters_small(name: str) -> None:
+def test_a_key_in_the_name_of_a_header_is_taken_out_though_http_makes_its_letters_small(
+    name: str,
+) -> None:
     for secret in (SHAPED[name], SHAPED[name].lower()):
         [(kept, value)] = redact_headers([(f"x {secret}".encode(), b"1")])
         assert re.fullmatch(r"x (REDACTED-[a-z-]+-[0-9a-f]{6}\S*)+", kept)
@@ -348,8 +419,12 @@ def test_a_key_in_the_name_of_a_header_is_taken_out_though_http_makes_its_letter
 
 def test_a_key_in_the_name_of_a_header_or_in_turn_metadata_is_taken_out() -> None:
     for secret in SHAPED.values():
-        metadata = json.dumps({"turn_id": secret, "session_id": f"a:{secret}", "thread_id": "thread-1"})
-        kept = redact_headers([(secret.encode(), b"1"), (b"x-codex-turn-metadata", metadata.encode())])
+        metadata = json.dumps(
+            {"turn_id": secret, "session_id": f"a:{secret}", "thread_id": "thread-1"}
+        )
+        kept = redact_headers(
+            [(secret.encode(), b"1"), (b"x-codex-turn-metadata", metadata.encode())]
+        )
         assert_gone(secret, f"{kept}")
         assert json.loads(kept[1][1])["thread_id"] == "thread-1"
 
@@ -357,7 +432,11 @@ def test_a_key_in_the_name_of_a_header_or_in_turn_metadata_is_taken_out() -> Non
 def test_a_private_key_on_one_line_is_taken_out() -> None:
     for name in ("rsa key", "pkcs8 key", "ssh key"):
         secret = secret_shapes.SECRETS[name]
-        coded = [quote(secret, safe=""), quote(secret), quote(secret.replace("\n", "")).replace("%20", "+")]
+        coded = [
+            quote(secret, safe=""),
+            quote(secret),
+            quote(secret.replace("\n", "")).replace("%20", "+"),
+        ]
         for each in coded:
             for place in ("/v1/x/{}", "/v1/x?after={}"):
                 assert_gone(secret, redact_target(place.format(each)))
@@ -368,12 +447,16 @@ def test_a_record_has_no_key_in_any_of_its_texts() -> None:
     for secret in secret_shapes.SECRETS.values():
         said = f"it is {secret} now"
         head = RequestHead(said, said, 1, said, said, said, [(said, said)], said, said)
-        for each in (head, ResponseHead(200, said, [(said, said)], said), ExchangeEnd("upstream_reset", said)):
+        for each in (
+            head,
+            ResponseHead(200, said, [(said, said)], said),
+            ExchangeEnd("upstream_reset", said),
+        ):
             kept = json.loads(redact_record(each))
             assert_gone(secret, json.dumps(kept))
-            assert json.dumps(kept).count("REDACTED-") == json.dumps(json.loads(msgspec.json.encode(each))).count(
-                "it is"
-            )
+            assert json.dumps(kept).count("REDACTED-") == json.dumps(
+                json.loads(msgspec.json.encode(each))
+            ).count("it is")
 
 
 def test_the_same_key_has_the_same_name_and_another_key_another() -> None:
@@ -412,7 +495,12 @@ def test_ordinary_headers_stay() -> None:
         (b"cf-ray", b"97a1b2c3d4e5f607-FRA"),
         (b"x-request-id", b"req_011CSHoEeqs5C35K2UUqR7Fy"),
         (b"anthropic-beta", b"claude-code-20250219,fine-grained-tool-streaming-2025-05-14"),
-        (b"user-agent", b"codex_exec/0.169.0 (Ubuntu 24.4.0; x86_64) xterm-256color (codex_exec; 0.169.0)"),
+        (
+            b"user-agent",
+            b"codex_exec/0.169.0 (Ubuntu 24.4.0; x86_64) xterm-256color (codex_exec; 0.169.0)",
+        ),
         (b"x-client-request-id", "caf\xe9 100% of it".encode("latin-1")),
     ]
-    assert redact_headers(said) == [(name.decode(), value.decode("latin-1")) for name, value in said]
+    assert redact_headers(said) == [
+        (name.decode(), value.decode("latin-1")) for name, value in said
+    ]

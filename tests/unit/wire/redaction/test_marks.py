@@ -71,7 +71,9 @@ def test_text_about_secrets_stays(text: str) -> None:
 
 def test_the_source_of_a_program_with_keys_everywhere_stays() -> None:
     """This program's own: code, documentation, and pages about secrets."""
-    pages = [path for place in ("recorder", "docs", "migrations") for path in (ROOT / place).rglob("*")]
+    pages = [
+        path for place in ("recorder", "docs", "migrations") for path in (ROOT / place).rglob("*")
+    ]
     pages = [path for path in pages if path.suffix in (".py", ".md", ".js", ".css", ".toml")]
     changed = {path.name: BY_SHAPE.secrets(path.read_text()) for path in pages}
     assert len(pages) > 300

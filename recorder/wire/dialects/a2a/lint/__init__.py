@@ -2,8 +2,8 @@
 
 Must not know: other APIs, and where recordings come from.
 
-The behaviour of the clients of `a2a-sdk` 1.3 for Python and `@a2a-js/sdk` 1.3 for JavaScript was measured, in versions
-0.3 and 1.0, over JSON-RPC and REST.
+The behaviour of the clients of `a2a-sdk` 1.3 for Python and `@a2a-js/sdk` 1.3 for JavaScript was
+measured, in versions 0.3 and 1.0, over JSON-RPC and REST.
 """
 
 from __future__ import annotations

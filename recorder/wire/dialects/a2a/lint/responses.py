@@ -1,4 +1,6 @@
-"""The faults of a stream of A2A, over JSON-RPC or REST: its responses, the fields of their results, and its end."""
+"""The faults of a stream of A2A, over JSON-RPC or REST: its responses, the fields of their results,
+and its end.
+"""
 
 from __future__ import annotations
 

@@ -1,9 +1,10 @@
-"""The rules of ACP: messages of JSON-RPC, each request with one response, and what a client needs of an agent.
+"""The rules of ACP: messages of JSON-RPC, each request with one response, and what a client needs
+of an agent.
 
 Must not know: other APIs, and where recordings come from.
 
-The behaviour of the client of `agent-client-protocol` 0.12 for Python was measured; that of `@agentclientprotocol/sdk`
-2.4 for TypeScript was read in its source: its types are the same.
+The behaviour of the client of `agent-client-protocol` 0.12 for Python was measured; that of
+`@agentclientprotocol/sdk` 2.4 for TypeScript was read in its source: its types are the same.
 """
 
 from __future__ import annotations

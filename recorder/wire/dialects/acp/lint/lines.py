@@ -1,4 +1,6 @@
-"""The faults of the lines of an agent: their form, what they answer, what they tell and what they ask for."""
+"""The faults of the lines of an agent: their form, what they answer, what they tell and what they
+ask for.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ _REQUESTS = names("""
     session/request_permission fs/write_text_file fs/read_text_file
     terminal/create terminal/output terminal/release terminal/wait_for_exit terminal/kill
     """)
-_OTHERS = names("elicitation/create elicitation/complete mcp/connect mcp/message mcp/disconnect auth/status_update")
+_OTHERS = names(
+    "elicitation/create elicitation/complete mcp/connect mcp/message mcp/disconnect auth/status_update"
+)
 """Methods of a client that are not stable yet."""
 
 _ANY_RESULT = names("session/load session/list session/set_config_option")
@@ -27,7 +31,9 @@ class Lines:
 
     def __init__(self, stream: StreamView) -> None:
         self._stream = stream
-        self._waiting = waiting((request_object(each.raw) for each in stream.recording.sent), as_json)
+        self._waiting = waiting(
+            (request_object(each.raw) for each in stream.recording.sent), as_json
+        )
 
     def feed(self, block: StreamBlock) -> Faults:
         line = (block.data or b"").strip()
@@ -45,7 +51,9 @@ class Lines:
             yield from _of_agent(block.pos, method, message)
 
     def end(self) -> Faults:
-        """Yield the requests that the program did not answer before it ended, if its client had not left it."""
+        """Yield the requests that the program did not answer before it ended, if its client had not
+        left it.
+        """
         end = self._stream.end
         is_left = end is None or (isinstance(end.close, CloseRecord) and end.close.by == "client")
         if is_left or not self._stream.is_seen_whole:
@@ -71,7 +79,11 @@ def _wrong(message: object) -> str | None:
     if "id" in message and message["id"] is not None and not is_id(message["id"]):
         return f"its id is {shown(message['id'])}"
     if "method" in message:
-        return None if text(message, "method") is not None else f"its method is {shown(message['method'])}"
+        return (
+            None
+            if text(message, "method") is not None
+            else f"its method is {shown(message['method'])}"
+        )
     if "id" not in message or ("result" in message) == ("error" in message):
         return "it has no id" if "id" not in message else "it has not one of a result and an error"
     return None if "result" in message or is_error(message["error"]) else "its error cannot be read"

@@ -1,7 +1,9 @@
-"""The shapes of the results, updates and requests of an agent, as `agent-client-protocol` 0.12 for Python has them.
+"""The shapes of the results, updates and requests of an agent, as `agent-client-protocol` 0.12 for
+Python has them.
 
-Those that begin with `on_` are updates. Of what its types and those of the SDK for TypeScript read leniently, a wrong
-value is lost without a word: it has its default, and a wrong element is left out.
+Those that begin with `on_` are updates. Of what its types and those of the SDK for TypeScript read
+leniently, a wrong value is lost without a word: it has its default, and a wrong element is left
+out.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""The rules of AG-UI, which are those of `@ag-ui/client` 1.0: its `enforceEvents`, `transformChunks`, `verifyEvents`.
+"""The rules of AG-UI, which are those of `@ag-ui/client` 1.0: its `enforceEvents`,
+`transformChunks`, `verifyEvents`.
 
 Must not know: other APIs, and where recordings come from.
 """

@@ -77,7 +77,8 @@ class Events:
     def __init__(self, stream: StreamView) -> None:
         self._stream = stream
         self._open: set[Part] = set()
-        self._chunked: dict[str | None, tuple[str, str | None]] = {}  # by subagent, the part of its last chunk
+        # by subagent, the part of its last chunk
+        self._chunked: dict[str | None, tuple[str, str | None]] = {}
         self._ended: str | None = None  # the event that ended the run before
         self._has_begun = False
         self._is_broken = False  # the client reads nothing after the first event that it refuses
@@ -101,7 +102,12 @@ class Events:
 
     def end(self) -> Faults:
         """Yield what is missing."""
-        if not self._is_broken and self._stream.is_seen_whole and self._has_begun and self._ended is None:
+        if (
+            not self._is_broken
+            and self._stream.is_seen_whole
+            and self._has_begun
+            and self._ended is None
+        ):
             yield "AG006", Hit(None)
 
     def _event(self, pos: int, type: str, event: Object) -> Faults:

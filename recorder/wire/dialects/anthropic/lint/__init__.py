@@ -1,10 +1,11 @@
-"""The rules of Anthropic Messages: `message_start`, blocks one after another, `message_delta`, `message_stop`.
+"""The rules of Anthropic Messages: `message_start`, blocks one after another, `message_delta`,
+`message_stop`.
 
 Must not know: other APIs, and where recordings come from.
 
-The behaviour of anthropic-sdk-python 2.11 was read in its source and measured; that of the SDK for TypeScript was read.
-`.stream()` is the helper of both that puts the message together. Clients that do so by hand keep blocks in a list by
-index, as both SDKs do.
+The behaviour of anthropic-sdk-python 2.11 was read in its source and measured; that of the SDK for
+TypeScript was read. `.stream()` is the helper of both that puts the message together. Clients that
+do so by hand keep blocks in a list by index, as both SDKs do.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""The faults of a stream of Anthropic Messages: the order of its events, its blocks one by one, its end."""
+"""The faults of a stream of Anthropic Messages: the order of its events, its blocks one by one, its
+end.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,16 @@ from recorder.lint.sse import is_done_mark
 from recorder.lint.stream import StreamBlock, StreamView
 from recorder.wire.dialects import by_name
 from recorder.wire.dialects.anthropic.lint.shapes import SHAPES
-from recorder.wire.dialects.json_values import Object, array, decoded_or_none, member, names, object_, objects, text
+from recorder.wire.dialects.json_values import (
+    Object,
+    array,
+    decoded_or_none,
+    member,
+    names,
+    object_,
+    objects,
+    text,
+)
 
 _CUT = ("max_tokens", "model_context_window_exceeded", "refusal", "pause_turn")
 """The stop reasons with which a block may be incomplete."""
@@ -133,7 +144,8 @@ class MessageCheck:
         self._is_misshapen = False  # that had a fault
         self._reason: str | None = None
         self._tokens: object = None  # of output, as `message_start` has them
-        self._last: tuple[int, object] = (0, None)  # where `message_delta` stands, and its tokens of output
+        # where `message_delta` stands, and its tokens of output
+        self._last: tuple[int, object] = (0, None)
 
     def feed(self, frame: StreamBlock) -> Faults:
         if frame.data:
@@ -142,7 +154,10 @@ class MessageCheck:
             yield "AN028", Hit(frame.pos, f"event: {frame.name[:60]}")
 
     def _event(self, frame: StreamBlock) -> Faults:
-        is_error = "failed" in (self._terminal.get(frame.type or ""), self._terminal.get(frame.name or ""))
+        is_error = "failed" in (
+            self._terminal.get(frame.type or ""),
+            self._terminal.get(frame.name or ""),
+        )
         if is_done_mark(frame):
             yield "AN027", Hit(frame.pos)
         elif not is_json(frame) and not is_error:
@@ -174,7 +189,13 @@ class MessageCheck:
                 yield from block.end()
         is_calling = any(block.is_call for block in self._blocks) or self._is_calling
         if self._reason in ("tool_use", "end_turn") and is_calling != (self._reason == "tool_use"):
-            yield "AN032", Hit(pos or None, f"{shown(self._reason)} {'after' if is_calling else 'without'} a call")
+            yield (
+                "AN032",
+                Hit(
+                    pos or None,
+                    f"{shown(self._reason)} {'after' if is_calling else 'without'} a call",
+                ),
+            )
 
     def _named(self, frame: StreamBlock, type: str) -> Faults:
         if frame.name is None:
@@ -215,7 +236,9 @@ class MessageCheck:
         lacking = [name for name in ("id", "model") if not text(message, name)]
         lacking += [] if isinstance(message.get("content"), list) else ["content"]
         lacking += [
-            f"usage.{each}" for each in ("input_tokens", "output_tokens") if not is_whole_number(usage.get(each))
+            f"usage.{each}"
+            for each in ("input_tokens", "output_tokens")
+            if not is_whole_number(usage.get(each))
         ]
         if lacking:
             yield "AN006", Hit(pos, f"it lacks {', '.join(lacking)}")
@@ -256,7 +279,8 @@ class MessageCheck:
             return
         yield from self._late(pos)
         if index not in self._open:
-            self._next += index == self._next  # its beginning is what is missing: the next block is in its place
+            # its beginning is what is missing: the next block is in its place
+            self._next += index == self._next
             yield "AN014", Hit(pos, f"block {index} is not open")
             return
         latest = next(reversed(self._open))

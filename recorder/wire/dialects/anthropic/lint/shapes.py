@@ -1,7 +1,7 @@
 """The shapes of the events of Anthropic Messages, as anthropic 2.11 declares them.
 
-Two fields may be missing here and not there, as Anthropic itself left them out: `signature` of a block that begins, and
-`web_fetch_requests`.
+Two fields may be missing here and not there, as Anthropic itself left them out: `signature` of a
+block that begins, and `web_fetch_requests`.
 """
 
 from __future__ import annotations

@@ -1,10 +1,12 @@
-"""The rules of Claude Managed Agents: events by type, each whole, and messages that are shown in pieces before.
+"""The rules of Claude Managed Agents: events by type, each whole, and messages that are shown in
+pieces before.
 
 Must not know: other APIs, and where recordings come from.
 
-The behaviour of anthropic-sdk-python 2.11 was read in its source and measured; that of the SDK for TypeScript was read.
-Neither checks an event, but gives it the class of its type: a program that reads the members of that fails where one is
-missing. `accumulate_managed_agents_event` is the helper of the one for Python that puts a message together.
+The behaviour of anthropic-sdk-python 2.11 was read in its source and measured; that of the SDK for
+TypeScript was read. Neither checks an event, but gives it the class of its type: a program that
+reads the members of that fails where one is missing. `accumulate_managed_agents_event` is the
+helper of the one for Python that puts a message together.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""The faults of a stream of Managed Agents: its events, and the messages that come in pieces before they are whole."""
+"""The faults of a stream of Managed Agents: its events, and the messages that come in pieces before
+they are whole.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,10 @@
-"""The rules of Bedrock's Converse: events whose types are in headers, blocks by index, the counts last.
+"""The rules of Bedrock's Converse: events whose types are in headers, blocks by index, the counts
+last.
 
 Must not know: other APIs, and where recordings come from.
 
-The behaviour of botocore 1.44 was measured. It hands each event on by itself: what puts them together is a program.
+The behaviour of botocore 1.44 was measured. It hands each event on by itself: what puts them
+together is a program.
 """
 
 from __future__ import annotations

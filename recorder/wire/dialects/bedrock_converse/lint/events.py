@@ -30,7 +30,14 @@ metrics: latencyMs:whole
 """)
 
 _TYPES = frozenset(
-    {"messageStart", "contentBlockStart", "contentBlockDelta", "contentBlockStop", "messageStop", "metadata"}
+    {
+        "messageStart",
+        "contentBlockStart",
+        "contentBlockDelta",
+        "contentBlockStop",
+        "messageStop",
+        "metadata",
+    }
 )
 _UNIONS: tuple[tuple[str, ...], ...] = (("start",), ("delta",), ("delta", "reasoningContent"))
 
@@ -40,7 +47,8 @@ class Events:
 
     def __init__(self, stream: StreamView) -> None:
         self._stream = stream
-        self._inputs: dict[int, str | None] = {}  # of the calls, by index; None: the last one had a fault
+        # of the calls, by index; None: the last one had a fault
+        self._inputs: dict[int, str | None] = {}
         self._has_ended = self._has_counts = False
         self._is_whole = True  # neither an exception ended it, nor is a message damaged
 
@@ -51,7 +59,9 @@ class Events:
             self._is_whole = False
         elif block.name not in _TYPES:
             yield "BR004", Hit(block.pos, shown(block.name))
-            self._is_whole = self._is_whole and block.name is not None and not block.name.endswith("Exception")
+            self._is_whole = (
+                self._is_whole and block.name is not None and not block.name.endswith("Exception")
+            )
         elif is_json(block):
             yield from self._event(block, str(block.name))
 

@@ -2,8 +2,9 @@
 
 Must not know: other APIs, and where recordings come from.
 
-The behaviour of google-genai 3.6 for Python was read in its source and measured; that of the SDK for JavaScript and of
-Gemini CLI was read. The first is the strictest of all clients in reading lines, and declares the type of every field.
+The behaviour of google-genai 3.6 for Python was read in its source and measured; that of the SDK
+for JavaScript and of Gemini CLI was read. The first is the strictest of all clients in reading
+lines, and declares the type of every field.
 """
 
 from __future__ import annotations

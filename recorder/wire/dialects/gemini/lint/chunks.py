@@ -1,7 +1,7 @@
 """The faults of a stream of Gemini: its lines, chunks, candidates, usage, errors, and end.
 
-Each line is `data: ` and JSON, or an error as bare JSON: the SDK for Python reads line by line, and takes what is
-neither for a piece of JSON.
+Each line is `data: ` and JSON, or an error as bare JSON: the SDK for Python reads line by line, and
+takes what is neither for a piece of JSON.
 """
 
 from __future__ import annotations
@@ -15,7 +15,15 @@ from recorder.lint.rule import Faults, Hit
 from recorder.lint.sse import is_done_mark
 from recorder.lint.stream import StreamBlock, StreamView
 from recorder.wire.dialects.gemini.lint.shapes import SHAPES
-from recorder.wire.dialects.json_values import Object, array, decoded_or_none, member, object_, objects, text
+from recorder.wire.dialects.json_values import (
+    Object,
+    array,
+    decoded_or_none,
+    member,
+    object_,
+    objects,
+    text,
+)
 from recorder.wire.framing.sse import BOM
 
 _COUNTS = (
@@ -25,8 +33,21 @@ _COUNTS = (
 _SUMMED = _COUNTS[:4]
 _SAME = ("modelVersion", "responseId")
 _SIGNING = re.compile(r"(?:.*/)?gemini-(?:[3-9]|\d\d)(?!.*image)")
-_SNAKE = ("usage_metadata", "model_version", "response_id", "prompt_feedback", "finish_reason", "grounding_metadata")
-_SNAKE_IN_PARTS = ("function_call", "thought_signature", "inline_data", "executable_code", "code_execution_result")
+_SNAKE = (
+    "usage_metadata",
+    "model_version",
+    "response_id",
+    "prompt_feedback",
+    "finish_reason",
+    "grounding_metadata",
+)
+_SNAKE_IN_PARTS = (
+    "function_call",
+    "thought_signature",
+    "inline_data",
+    "executable_code",
+    "code_execution_result",
+)
 
 _CONTENT_FIELDS = ("text", "functionCall", "executableCode", "inlineData", "fileData")
 
@@ -71,7 +92,9 @@ class CandidateFaults:
         fields = object_(part)
         call = fields.get("functionCall")
         if isinstance(call, dict):
-            yield from self._call(pos, call, bool(fields.get("thoughtSignature") or fields.get("thought_signature")))
+            yield from self._call(
+                pos, call, bool(fields.get("thoughtSignature") or fields.get("thought_signature"))
+            )
 
     def _call(self, pos: int, call: Object, is_signed: bool) -> Faults:
         if not text(call, "name") and not self._is_calling:
@@ -118,9 +141,15 @@ class Chunks:
 
     @property
     def _is_finished(self) -> bool:
-        """Return True if a cut would not show: all candidates have their reason, and the cut is not ours."""
+        """Return True if a cut would not show: all candidates have their reason, and the cut is not
+        ours.
+        """
         candidates = self._candidates.values()
-        return bool(candidates) and all(each.is_finished for each in candidates) and not self._stream.was_cut_by_us
+        return (
+            bool(candidates)
+            and all(each.is_finished for each in candidates)
+            and not self._stream.was_cut_by_us
+        )
 
     def end(self) -> Faults:
         """Yield what is missing, and faults in the sum of the last usage."""
@@ -129,7 +158,9 @@ class Chunks:
             yield from _sum(pos, usage)
         if self._failed or not self._stream.is_seen_whole:
             return
-        missing = list(chain.from_iterable(candidate.end() for candidate in self._candidates.values()))
+        missing = list(
+            chain.from_iterable(candidate.end() for candidate in self._candidates.values())
+        )
         if not self._candidates and not self._is_blocked:
             missing = [("GE008", Hit(None, "there is no candidate at all"))]
         yield from missing
@@ -137,7 +168,10 @@ class Chunks:
             yield "GE009", Hit(None)
 
     def _ending(self, frame: StreamBlock) -> Faults:
-        """Yield the faults of a chunk's ending. LF is reported once, where it begins: it is as true of all others."""
+        """Yield the faults of a chunk's ending.
+
+        LF is reported once, where it begins: it is as true of all others.
+        """
         if frame.kind == "tail" and not self._stream.was_cut_by_us:
             yield "GE022", Hit(frame.pos)
         if not self._has_lf and frame.raw.endswith(b"\n\n"):
@@ -153,10 +187,14 @@ class Chunks:
         for each in SHAPES.misfits(chunk, "generate_content_response"):
             if not _COUNTED.fullmatch(each.path):
                 yield _RULE_OF.get(each.path.rpartition(".")[2], "GE011"), Hit(pos, misfit(each))
-        if chunk == self._before and any(member(each, "finishReason") for each in array(candidates)):
+        if chunk == self._before and any(
+            member(each, "finishReason") for each in array(candidates)
+        ):
             yield "GE023", Hit(pos)
         self._before = chunk
-        self._is_blocked = self._is_blocked or bool(chunk.get("promptFeedback") or chunk.get("prompt_feedback"))
+        self._is_blocked = self._is_blocked or bool(
+            chunk.get("promptFeedback") or chunk.get("prompt_feedback")
+        )
         yield from self._candidate_faults(pos, array(candidates))
         yield from self._note_usage(pos, chunk)
         snake = _in_snake_case(chunk)
@@ -216,13 +254,19 @@ def _line_rule(line: bytes) -> str:
 
 
 def _bare(frame: StreamBlock) -> object:
-    """Decode a block without `data:`, as the SDK for Python reads it; return `None` if it is not JSON."""
+    """Decode a block without `data:`, as the SDK for Python reads it; return `None` if it is not
+    JSON.
+    """
     return decoded_or_none(frame.raw) if frame.raw.lstrip().startswith(_BARE) else None
 
 
 def _error(pos: int, payload: Object) -> Faults:
     error = payload["error"]
-    if not isinstance(error, dict) or not is_whole_number(error.get("code")) or next(iter(payload)) != "error":
+    if (
+        not isinstance(error, dict)
+        or not is_whole_number(error.get("code"))
+        or next(iter(payload)) != "error"
+    ):
         yield "GE007", Hit(pos, shown(payload))
 
 
@@ -230,13 +274,20 @@ def _miscounted(usage: object) -> str:
     """Return the first wrong count of a usage; empty if there is none."""
     if not isinstance(usage, dict):
         return f"usageMetadata is {shown(usage)}"
-    wrong = (name for name in _COUNTS if usage.get(name) is not None and not is_whole_number(usage[name]))
+    wrong = (
+        name for name in _COUNTS if usage.get(name) is not None and not is_whole_number(usage[name])
+    )
     return next((f"{name} is {shown(usage[name])}" for name in wrong), "")
 
 
 def _negative(usage: Object) -> str:
     return next(
-        (f"{name} is {usage[name]}" for name in _COUNTS if is_whole_number(usage.get(name)) and usage[name] < 0), ""
+        (
+            f"{name} is {usage[name]}"
+            for name in _COUNTS
+            if is_whole_number(usage.get(name)) and usage[name] < 0
+        ),
+        "",
     )
 
 

@@ -1,4 +1,5 @@
-"""The shapes of a chunk of Gemini, as google-genai 3.6 declares them, where every field may be missing.
+"""The shapes of a chunk of Gemini, as google-genai 3.6 declares them, where every field may be
+missing.
 
 The fields of a part that the API's reference calls required must be there.
 """

@@ -2,9 +2,10 @@
 
 Must not know: other APIs, and where recordings come from.
 
-The behaviour of google-genai 3.6 for Python was read in its source and measured; that of the SDK for JavaScript 2.32
-was read: it hands on whatever is JSON. The one for Python checks nothing either, but gives each event the class of its
-type: a program that reads the members of that fails where one is missing.
+The behaviour of google-genai 3.6 for Python was read in its source and measured; that of the SDK
+for JavaScript 2.32 was read: it hands on whatever is JSON. The one for Python checks nothing
+either, but gives each event the class of its type: a program that reads the members of that fails
+where one is missing.
 """
 
 from __future__ import annotations

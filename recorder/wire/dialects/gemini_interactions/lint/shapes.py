@@ -1,7 +1,8 @@
-"""The shapes of the events of Interactions, as google-genai 3.6 declares them; those that begin with `on_` are events.
+"""The shapes of the events of Interactions, as google-genai 3.6 declares them; those that begin
+with `on_` are events.
 
-Looser than it where it takes `null` for a status, stricter where a program that reads a delta by its type fails without
-its content.
+Looser than it where it takes `null` for a status, stricter where a program that reads a delta by
+its type fails without its content.
 """
 
 from __future__ import annotations

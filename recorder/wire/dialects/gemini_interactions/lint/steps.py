@@ -13,7 +13,15 @@ from recorder.lint.stream import StreamBlock, StreamView
 from recorder.wire.dialects.gemini_interactions.decoder import COMPLETED, ENDED
 from recorder.wire.dialects.gemini_interactions.lint.shapes import SHAPES
 from recorder.wire.dialects.gemini_interactions.steps import FUNCTION_CALL, is_call, is_result
-from recorder.wire.dialects.json_values import Object, decoded_or_none, member, names, object_, objects, text
+from recorder.wire.dialects.json_values import (
+    Object,
+    decoded_or_none,
+    member,
+    names,
+    object_,
+    objects,
+    text,
+)
 from recorder.wire.dialects.keys import ERROR
 
 _EVENTS: Mapping[str, str] = {
@@ -27,7 +35,9 @@ _EVENTS: Mapping[str, str] = {
 }
 """The shape of an event, by its type."""
 
-_ENDS = names("interaction.completed interaction.cancelled interaction.canceled reconnection_required")
+_ENDS = names(
+    "interaction.completed interaction.cancelled interaction.canceled reconnection_required"
+)
 """The types after which nothing comes; all but the first are only sent over WebSocket."""
 
 _LIVE_EVENTS: Mapping[str, str] = {
@@ -42,9 +52,16 @@ _FITTING: Mapping[str, frozenset[str]] = {
     "thought": names("thought_summary thought_signature"),
     FUNCTION_CALL: names("arguments_delta thought_signature"),
 }
-"""The types of deltas that a step takes, by its type; a tool of the provider has deltas of its own type."""
+"""The types of deltas that a step takes, by its type; a tool of the provider has deltas of its own
+type.
+"""
 
-_SUMMED = ("total_input_tokens", "total_output_tokens", "total_thought_tokens", "total_tool_use_tokens")
+_SUMMED = (
+    "total_input_tokens",
+    "total_output_tokens",
+    "total_thought_tokens",
+    "total_tool_use_tokens",
+)
 
 
 class _Step(msgspec.Struct):
@@ -74,7 +91,11 @@ class Steps:
             return
         if block.data is None or (block.payload is None and not is_json(block)):
             return
-        events = block.payload.get("events") if self._is_live and isinstance(block.payload, dict) else None
+        events = (
+            block.payload.get("events")
+            if self._is_live and isinstance(block.payload, dict)
+            else None
+        )
         for event in events if isinstance(events, list) else [block.payload]:
             yield from self._told(block.pos, event)
 
@@ -123,7 +144,12 @@ class Steps:
             return
         interaction = event if self._is_live else object_(event, "interaction")
         status = interaction.get("status")
-        if isinstance(status, str | None) and status not in ENDED and interaction and not self._is_live:
+        if (
+            isinstance(status, str | None)
+            and status not in ENDED
+            and interaction
+            and not self._is_live
+        ):
             yield "GI007", Hit(pos, f"status is {shown(status)}")
         if interaction and interaction.get("usage") is None:
             yield "GI008", Hit(pos)
@@ -141,14 +167,23 @@ class Steps:
         elif step is None and self._is_resumed():
             return  # it has begun in the stream that this one resumes
         elif step is None or step.is_over:
-            yield "GI004", Hit(pos, f"{type} of step {index}, which {'is over' if step else 'has not begun'}")
+            yield (
+                "GI004",
+                Hit(pos, f"{type} of step {index}, which {'is over' if step else 'has not begun'}"),
+            )
         else:
             step.pos = pos
-            yield from self._delta(pos, step, object_(event, "delta")) if type == "step.delta" else _stop(pos, step)
+            yield from (
+                self._delta(pos, step, object_(event, "delta"))
+                if type == "step.delta"
+                else _stop(pos, step)
+            )
 
     def _is_resumed(self) -> bool:
         """Return whether a step may have begun before: over WebSocket, before the client came back."""
-        return self._stream.exchange.resumes_after is not None or (self._is_live and not self._steps)
+        return self._stream.exchange.resumes_after is not None or (
+            self._is_live and not self._steps
+        )
 
     def _begin(self, pos: int, index: int, given: Object) -> Faults:
         if index in self._steps:
@@ -158,13 +193,22 @@ class Steps:
         if is_call(type) and id is not None:
             self._calls.add(id)
         # The calls that a result of a function is of are in an earlier interaction.
-        if is_result(type) and type != "function_result" and call_id is not None and call_id not in self._calls:
+        if (
+            is_result(type)
+            and type != "function_result"
+            and call_id is not None
+            and call_id not in self._calls
+        ):
             yield "GI011", Hit(pos, f"call_id {shown(call_id)}")
         self._steps[index] = _Step(pos, type)
 
     def _delta(self, pos: int, step: _Step, delta: Object) -> Faults:
         type = text(delta, "type")
-        if type is None or f"delta.{type}" not in SHAPES.by_name or f"step.{step.type}" not in SHAPES.by_name:
+        if (
+            type is None
+            or f"delta.{type}" not in SHAPES.by_name
+            or f"step.{step.type}" not in SHAPES.by_name
+        ):
             return
         if type not in _FITTING.get(step.type, (step.type,)):
             yield "GI013", Hit(pos, f"{type} in a step {step.type}")
@@ -174,7 +218,9 @@ class Steps:
 
 def _stop(pos: int, step: _Step) -> Faults:
     step.is_over = True
-    if step.arguments and not isinstance(decoded_or_none(step.arguments.encode("utf-8", "surrogatepass")), dict):
+    if step.arguments and not isinstance(
+        decoded_or_none(step.arguments.encode("utf-8", "surrogatepass")), dict
+    ):
         yield "GI014", Hit(pos, shown(step.arguments))
 
 
@@ -183,7 +229,9 @@ def _strange(event: Object) -> Iterable[str]:
     places = [("step", object_(event, "step")), ("delta", object_(event, "delta"))]
     places += [("step", step) for step in objects(event.get("interaction"), "steps")]
     for step in (object_(event, "step"), *objects(event.get("interaction"), "steps")):
-        places += [("content", part) for part in (*objects(step, "content"), *objects(step, "summary"))]
+        places += [
+            ("content", part) for part in (*objects(step, "content"), *objects(step, "summary"))
+        ]
     content = object_(event, "delta", "content")
     places.append(("content", content))
     for family, value in places:
@@ -193,7 +241,10 @@ def _strange(event: Object) -> Iterable[str]:
 
 
 def _sum(pos: int, usage: Object) -> Faults:
-    """Yield where counts contradict each other. Some may be left out: what is not there contradicts nothing."""
+    """Yield where counts contradict each other.
+
+    Some may be left out: what is not there contradicts nothing.
+    """
     counts = {name: usage.get(name) for name in (*_SUMMED, "total_tokens", "total_cached_tokens")}
     known = {name: count for name, count in counts.items() if is_whole_number(count)}
     negative = next((name for name, count in known.items() if count < 0), None)

@@ -2,8 +2,8 @@
 
 Must not know: other APIs but `generateContent`, and where recordings come from.
 
-The behaviour of google-genai 3.6 was read in its source and measured: `aio.live.connect` checks each message by the
-types that it declares.
+The behaviour of google-genai 3.6 was read in its source and measured: `aio.live.connect` checks
+each message by the types that it declares.
 """
 
 from __future__ import annotations

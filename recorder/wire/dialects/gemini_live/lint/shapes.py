@@ -1,6 +1,8 @@
-"""The shapes of the messages of Gemini Live, as google-genai 3.6 declares them, where every field may be missing.
+"""The shapes of the messages of Gemini Live, as google-genai 3.6 declares them, where every field
+may be missing.
 
-Parts and what is around them are those of `generateContent`. An array in place of `voiceActivity` is empty to the SDK.
+Parts and what is around them are those of `generateContent`. An array in place of `voiceActivity`
+is empty to the SDK.
 """
 
 from __future__ import annotations

@@ -1,8 +1,10 @@
-"""The rules of MCP: messages of JSON-RPC, each request with one response, and what a client needs of a result.
+"""The rules of MCP: messages of JSON-RPC, each request with one response, and what a client needs
+of a result.
 
 Must not know: other APIs, and where recordings come from.
 
-The behaviour of the client of the package `mcp` 2.3 for Python was measured, over HTTP and over stdio.
+The behaviour of the client of the package `mcp` 2.3 for Python was measured, over HTTP and over
+stdio.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""The faults of the messages of a server: their form, what they answer, and the results of three methods."""
+"""The faults of the messages of a server: their form, what they answer, and the results of three
+methods.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ content.resource: resource!:object
 """)
 
 _VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
-"""The versions that `initialize` may agree on: later ones have no such request. One that was asked for is known too."""
+"""The versions that `initialize` may agree on: later ones have no such request. One that was asked
+for is known too.
+"""
 
 _COMPLETE = (None, "complete")  # what a result says of itself: one of another kind asks for more
 
@@ -41,7 +45,9 @@ class Messages:
         self._is_stdio = stream.exchange.method == STDIO
         self._is_answered = self._is_resumable = False
         lines = (request_object(each.raw) for each in stream.recording.sent)
-        self._waiting = waiting(lines if self._is_stdio else [object_(stream.request_json)], text_or_json)
+        self._waiting = waiting(
+            lines if self._is_stdio else [object_(stream.request_json)], text_or_json
+        )
 
     def feed(self, block: StreamBlock) -> Faults:
         if not block.is_event or block.data is None:
@@ -68,7 +74,8 @@ class Messages:
     def _message(self, pos: int | None, message: object) -> Faults:
         wrong = _wrong(message)
         if wrong is not None:
-            self._is_answered = self._is_answered or not self._is_stdio  # the client reads on no further
+            # the client reads on no further
+            self._is_answered = self._is_answered or not self._is_stdio
             yield "MC001", Hit(pos, wrong)
         elif isinstance(message, dict) and "method" not in message:
             yield from self._response(pos, message)
@@ -85,7 +92,9 @@ class Messages:
             yield "MC002", Hit(pos)
 
     def _request_of(self, message: Object) -> Object | None:
-        """Return the request that a client takes a response for: over HTTP that of its POST, whatever the id."""
+        """Return the request that a client takes a response for: over HTTP that of its POST,
+        whatever the id.
+        """
         if not self._is_stdio:
             first = next(iter(self._waiting.values()), None)
             return first[0] if first and not self._is_answered else None
@@ -100,13 +109,19 @@ def _wrong(message: object) -> str | None:
     if message.get("jsonrpc") != "2.0":
         return f"jsonrpc is {shown(message.get('jsonrpc'))}"
     if "method" in message:
-        is_known = text(message, "method") is not None and isinstance(message.get("params", {}), dict | None)
+        is_known = text(message, "method") is not None and isinstance(
+            message.get("params", {}), dict | None
+        )
         return None if is_known else "it has a method or parameters that cannot be read"
     if isinstance(message.get("result"), dict):
         return None if is_id(message.get("id")) else f"its id is {shown(message.get('id'))}"
     if not is_error(message.get("error")):
         return "it has neither a result nor an error that can be read"
-    return None if "id" in message and (message["id"] is None or is_id(message["id"])) else "an error has no id"
+    return (
+        None
+        if "id" in message and (message["id"] is None or is_id(message["id"]))
+        else "an error has no id"
+    )
 
 
 def _of_result(pos: int | None, request: Object, result: Object) -> Faults:
@@ -117,7 +132,9 @@ def _of_result(pos: int | None, request: Object, result: Object) -> Faults:
     for each in misfits:
         yield "MC006", Hit(pos, misfit(each))
     if method == "initialize" and not misfits:
-        yield from _version(pos, text(request, "params", "protocolVersion"), result["protocolVersion"])
+        yield from _version(
+            pos, text(request, "params", "protocolVersion"), result["protocolVersion"]
+        )
 
 
 def _version(pos: int | None, asked: str | None, answered: str) -> Iterable[tuple[str, Hit]]:

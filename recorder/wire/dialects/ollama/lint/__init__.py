@@ -2,8 +2,8 @@
 
 Must not know: other APIs, and where recordings come from.
 
-The behaviour of the package `ollama` 0.6 for Python was measured; that for JavaScript was read: it parses each line as
-JSON and hands it on unchecked.
+The behaviour of the package `ollama` 0.6 for Python was measured; that for JavaScript was read: it
+parses each line as JSON and hands it on unchecked.
 """
 
 from __future__ import annotations

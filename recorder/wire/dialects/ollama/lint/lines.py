@@ -31,7 +31,9 @@ class Lines:
 
     def __init__(self, stream: StreamView) -> None:
         self._stream = stream
-        self._shape = "generate" if stream.exchange.target.partition("?")[0].endswith("generate") else "chat"
+        self._shape = (
+            "generate" if stream.exchange.target.partition("?")[0].endswith("generate") else "chat"
+        )
         self._has_ended = False
         self._is_of_ollama = True  # an app that answers on the same path sends server-sent events
 

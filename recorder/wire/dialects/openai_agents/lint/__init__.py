@@ -2,8 +2,9 @@
 
 Must not know: other APIs, and where recordings come from.
 
-The behaviour of openai-python 3.52 was read in its source and measured. It hands on whatever is JSON, and gives each
-event the class of its type; `get_final_result` is what puts the answer of the first turn together.
+The behaviour of openai-python 3.52 was read in its source and measured. It hands on whatever is
+JSON, and gives each event the class of its type; `get_final_result` is what puts the answer of the
+first turn together.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""The faults of a stream of OpenAI's hosted agents: its events, the state of turns, and texts that come in pieces."""
+"""The faults of a stream of OpenAI's hosted agents: its events, the state of turns, and texts that
+come in pieces.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,8 @@ class Session(SessionWalk):
 
     def __init__(self, stream: StreamView) -> None:
         super().__init__(stream)
-        self._texts: dict[str, dict[tuple[str, int], str]] = {}  # of items that have begun here, by field and number
+        # of items that have begun here, by field and number
+        self._texts: dict[str, dict[tuple[str, int], str]] = {}
 
     def event(self, pos: int, type: str, event: Object) -> Faults:
         _, _, what = type.rpartition(_TURN)
@@ -39,7 +42,10 @@ class Session(SessionWalk):
         turn = object_(event, "turn")
         id, status = text(turn, "id"), text(turn, "status")
         if id is not None and id != text(event, "turn_id"):
-            yield "OA005", Hit(pos, f"turn_id is {shown(event.get('turn_id'))}, that of the turn {shown(id)}")
+            yield (
+                "OA005",
+                Hit(pos, f"turn_id is {shown(event.get('turn_id'))}, that of the turn {shown(id)}"),
+            )
         if state in _ENDED and status is not None and status != state:
             yield "OA005", Hit(pos, f"a turn that is {state} has the status {shown(status)}")
         if state == "completed" and not (event.get("usage") or turn.get("usage")):

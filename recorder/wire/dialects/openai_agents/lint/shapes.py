@@ -1,7 +1,7 @@
 """The shapes of the events of OpenAI's hosted agents, as openai 3.52 declares them.
 
-What an agent and its environment are made of is what their maker gave, and not judged. What a tool of MCP is given
-and returns, and its error, may be null, though they are declared as there.
+What an agent and its environment are made of is what their maker gave, and not judged. What a tool
+of MCP is given and returns, and its error, may be null, though they are declared as there.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
 Must not know: other APIs, and where recordings come from.
 
-The behaviour of openai-python 3.52 was read in its source and measured; that of openai-node was read. `.stream()` is
-the helper of both that puts chunks together; many frameworks do the same in the same way. Fields that a vendor adds
-break no rule.
+The behaviour of openai-python 3.52 was read in its source and measured; that of openai-node was
+read. `.stream()` is the helper of both that puts chunks together; many frameworks do the same in
+the same way. Fields that a vendor adds break no rule.
 """
 
 from __future__ import annotations

@@ -17,7 +17,11 @@ from recorder.wire.dialects.openai_chat.lint.shapes import SHAPES
 from recorder.wire.dialects.openai_chat.message import CALLING, CHUNK, WHOLE
 
 _SAME = {"id": "CH004", "created": "CH005", "model": "CH005"}
-_REQUIRED: Mapping[str, type | tuple[type, ...]] = {"id": str, "created": (int, float), "model": str}
+_REQUIRED: Mapping[str, type | tuple[type, ...]] = {
+    "id": str,
+    "created": (int, float),
+    "model": str,
+}
 _COUNTS = ("prompt_tokens", "completion_tokens", "total_tokens")
 _PARTS = (
     ("prompt_tokens", "prompt_tokens_details", "cached_tokens"),
@@ -44,7 +48,8 @@ class ToolCall:
         self._id: object = None
         self._type: object = None
         self._name: object = None
-        self._is_judged = True  # its arguments: not if they are known to be no JSON for another reason
+        # its arguments: not if they are known to be no JSON for another reason
+        self._is_judged = True
 
     def begin(self, delta: Object) -> Faults:
         self._id, self._name = delta.get("id"), _named(delta)
@@ -55,7 +60,10 @@ class ToolCall:
         yield from self._feed(self._pos, delta)
 
     def go_on(self, pos: int, delta: Object) -> Faults:
-        for name, value, before in (("id", delta.get("id"), self._id), ("name", _named(delta), self._name)):
+        for name, value, before in (
+            ("id", delta.get("id"), self._id),
+            ("name", _named(delta), self._name),
+        ):
             if value and before:
                 self._is_judged = self._is_judged and value == before
                 yield "CH020", Hit(pos, f"{name} {shown(value)} after {shown(before)}")
@@ -102,7 +110,9 @@ class Choice:
             yield "CH028", Hit(pos, shown(delta["content"]))
         if self._reason and any(delta.get(name) for name in _CONTENT_FIELDS):
             yield "CH029", Hit(pos, shown(delta))
-        self._has_call = self._has_call or bool(delta.get("tool_calls") or delta.get("function_call"))
+        self._has_call = self._has_call or bool(
+            delta.get("tool_calls") or delta.get("function_call")
+        )
         for call in array(delta, "tool_calls"):
             yield from self._call(pos, object_(call))
         yield from self._list_entries(pos, delta)
@@ -113,7 +123,10 @@ class Choice:
             yield "CH011", Hit(self._pos, f"choice {self._index} has none")
 
     def end(self, may_stop_at_call: bool) -> Faults:
-        """Yield what is missing. `may_stop_at_call`: the request names the tool, which OpenAI answers with `stop`."""
+        """Yield what is missing.
+
+        `may_stop_at_call`: the request names the tool, which OpenAI answers with `stop`.
+        """
         if self._reason and not self._has_role:
             yield "CH010", Hit(None, f"choice {self._index} has none")
         if not self._has_another:
@@ -136,12 +149,17 @@ class Choice:
         self._has_role = True
 
     def _list_entries(self, pos: int, delta: Object) -> Faults:
-        """Yield the entries of lists that an SDK cannot add to those of an earlier delta. Calls have a rule."""
+        """Yield the entries of lists that an SDK cannot add to those of an earlier delta.
+
+        Calls have a rule.
+        """
         for name, value in delta.items():
             entries = objects(value)
             if not entries or name == "tool_calls":
                 continue
-            if name in self._lists and any(not is_whole_number(each.get("index")) for each in entries):
+            if name in self._lists and any(
+                not is_whole_number(each.get("index")) for each in entries
+            ):
                 yield "CH037", Hit(pos, name)
             self._lists.add(name)
 
@@ -162,7 +180,10 @@ class Choice:
             yield from self._calls[index].go_on(pos, delta)
         else:
             if index != len(self._calls):
-                yield "CH031", Hit(pos, f"a call begins as index {index}, where {len(self._calls)} is next")
+                yield (
+                    "CH031",
+                    Hit(pos, f"a call begins as index {index}, where {len(self._calls)} is next"),
+                )
             call = self._calls[index] = ToolCall(pos)
             yield from call.begin(delta)
 
@@ -174,8 +195,10 @@ class Chunks:
         self._stream = stream
         self._is_chat = "/chat/completions" in stream.exchange.target
         self._choices: dict[int, Choice] = {}
-        self._same: dict[str, object] = {}  # what all chunks have in common, as the first one has it
-        self._usages: list[tuple[int, Object, bool]] = []  # where, what, whether in a chunk of its own
+        # what all chunks have in common, as the first one has it
+        self._same: dict[str, object] = {}
+        # where, what, whether in a chunk of its own
+        self._usages: list[tuple[int, Object, bool]] = []
         self._elsewhere = ""  # where usage stands that is not where clients look
         self._done = self._failed = False
 
@@ -200,7 +223,9 @@ class Chunks:
             return
         if self._is_chat and not self._choices:
             yield "CH011", Hit(None, "there is no choice at all")
-        unfinished = list(chain.from_iterable(choice.unfinished() for choice in self._choices.values()))
+        unfinished = list(
+            chain.from_iterable(choice.unfinished() for choice in self._choices.values())
+        )
         yield from unfinished
         if self._done or (self._choices and not unfinished) or not self._is_chat:
             yield from self._end_of_whole()
@@ -249,7 +274,10 @@ class Chunks:
             if not isinstance(value, kind) or value == "":
                 yield "CH007", Hit(frame.pos, f"{name} is {shown(value)}")
             elif value != self._same.setdefault(name, value):
-                yield _SAME[name], Hit(frame.pos, f"{name} is {shown(value)}, was {shown(self._same[name])}")
+                yield (
+                    _SAME[name],
+                    Hit(frame.pos, f"{name} is {shown(value)}, was {shown(self._same[name])}"),
+                )
 
     def _choice(self, frame: StreamBlock, choice: object) -> Faults:
         fields = object_(choice)
@@ -259,7 +287,13 @@ class Chunks:
             return
         if index not in self._choices:
             if index != len(self._choices):
-                yield "CH009", Hit(frame.pos, f"a choice begins as index {index}, where {len(self._choices)} is next")
+                yield (
+                    "CH009",
+                    Hit(
+                        frame.pos,
+                        f"a choice begins as index {index}, where {len(self._choices)} is next",
+                    ),
+                )
             self._choices[index] = Choice(index)
         yield from self._choices[index].feed(frame.pos, fields, delta)
 
@@ -308,17 +342,27 @@ def _contradiction(usage: Object) -> str:
 
 def _error(frame: StreamBlock, payload: Object) -> Faults:
     error = payload.get("error")
-    if not isinstance(error, dict) or not isinstance(error.get("message"), str) or not error["message"]:
+    if (
+        not isinstance(error, dict)
+        or not isinstance(error.get("message"), str)
+        or not error["message"]
+    ):
         yield "CH023", Hit(frame.pos, shown(payload))
 
 
 def _is_filter_result(chunk: Object) -> bool:
-    """Return whether a chunk is a result of Azure's content filter: openai-python ignores its empty `object`."""
-    return chunk.get("object") == "" and not any(object_(each, "delta") for each in objects(chunk, "choices"))
+    """Return whether a chunk is a result of Azure's content filter: openai-python ignores its empty
+    `object`.
+    """
+    return chunk.get("object") == "" and not any(
+        object_(each, "delta") for each in objects(chunk, "choices")
+    )
 
 
 def _filter_result(frame: StreamBlock, chunk: Object) -> Faults:
-    """Yield the fault of a result of a content filter: whoever loops over its choices reads their fields."""
+    """Yield the fault of a result of a content filter: whoever loops over its choices reads their
+    fields.
+    """
     choices = chunk.get("choices")
     if not isinstance(choices, list) or not all(isinstance(each, dict) for each in choices):
         yield "CH006", Hit(frame.pos, f"choices is {shown(choices)}")

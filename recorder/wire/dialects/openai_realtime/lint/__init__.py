@@ -1,9 +1,11 @@
-"""The rules of OpenAI Realtime: events by type, a response of each turn, and texts that grow by deltas.
+"""The rules of OpenAI Realtime: events by type, a response of each turn, and texts that grow by
+deltas.
 
 Must not know: other APIs, and where recordings come from.
 
-The behaviour of openai-python 3.52 was read in its source and measured. `realtime.connect` hands on whatever is JSON,
-and gives each event the class of its type: a program that reads the members of that fails where one is missing.
+The behaviour of openai-python 3.52 was read in its source and measured. `realtime.connect` hands on
+whatever is JSON, and gives each event the class of its type: a program that reads the members of
+that fails where one is missing.
 """
 
 from __future__ import annotations

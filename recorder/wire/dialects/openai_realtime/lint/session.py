@@ -27,7 +27,8 @@ class Turn(SessionWalk):
 
     def __init__(self, stream: StreamView) -> None:
         super().__init__(stream)
-        self._texts: dict[tuple[str, str, int], str] = {}  # by what they are of, the item and the number of its part
+        # by what they are of, the item and the number of its part
+        self._texts: dict[tuple[str, str, int], str] = {}
 
     def event(self, pos: int, type: str, event: Object) -> Faults:
         of, _, step = type.rpartition(".")

@@ -1,4 +1,5 @@
-"""The rules of the Responses API (`RS…`), as OpenAI speaks it, as Codex reads it, as the SDKs read it.
+"""The rules of the Responses API (`RS…`), as OpenAI speaks it, as Codex reads it, as the SDKs read
+it.
 
 Must not know: other APIs, and where recordings come from.
 """

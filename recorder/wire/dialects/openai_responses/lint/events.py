@@ -1,7 +1,9 @@
-"""The events of the Responses API: those of a stream, with the payload of each, and those that the API declares.
+"""The events of the Responses API: those of a stream, with the payload of each, and those that the
+API declares.
 
-The catalog of what each must have is that of openai-python 3.52, as data. `type`, `sequence_number` and `item_id` have
-rules of their own, and so has `logprobs`, which OpenAI itself left out until the middle of 2025.
+The catalog of what each must have is that of openai-python 3.52, as data. `type`, `sequence_number`
+and `item_id` have rules of their own, and so has `logprobs`, which OpenAI itself left out until the
+middle of 2025.
 """
 
 from __future__ import annotations
@@ -23,7 +25,10 @@ ENDINGS = frozenset({"response.completed", "response.incomplete", "response.fail
 
 
 class StreamEvent(NamedTuple):
-    """An event. Its type is that of its payload, else its SSE name: one rule reports if either is missing."""
+    """An event.
+
+    Its type is that of its payload, else its SSE name: one rule reports if either is missing.
+    """
 
     pos: int
     type: str
@@ -37,7 +42,9 @@ class StreamEvent(NamedTuple):
 
     @property
     def error(self) -> Json:
-        """The error of an `error` event: nested as the API sends it, or flat as the reference has it."""
+        """The error of an `error` event: nested as the API sends it, or flat as the reference has
+        it.
+        """
         nested = self.payload.get("error")
         return nested if isinstance(nested, dict) else self.payload
 
@@ -51,12 +58,15 @@ def stream_event(block: StreamBlock) -> StreamEvent | None:
 
 
 class Course:
-    """The course of a response so far: its first and last event, its ends, and what of it can be read."""
+    """The course of a response so far: its first and last event, its ends, and what of it can be
+    read.
+    """
 
     def __init__(self, stream: StreamView) -> None:
         self.stream = stream
         self.first: StreamEvent | None = None
-        self.first_pos: int | None = None  # of the first block that is an event, whether it can be read or not
+        # of the first block that is an event, whether it can be read or not
+        self.first_pos: int | None = None
         self.last: StreamEvent | None = None
         self.completed: StreamEvent | None = None  # the first that says so
         self.endings: set[str] = set()
@@ -82,10 +92,12 @@ class Course:
 
     @property
     def is_readable(self) -> bool:
-        """Return whether all events so far are there and have a type: if not, something that seems missing was perhaps
-        sent. A stream that is resumed has only a part of what its items are.
+        """Return whether all events so far are there and have a type: if not, something that seems
+        missing was perhaps sent. A stream that is resumed has only a part of what its items are.
         """
-        return self._is_read and not self.stream.has_gap and self.stream.exchange.resumes_after is None
+        return (
+            self._is_read and not self.stream.has_gap and self.stream.exchange.resumes_after is None
+        )
 
 
 # -- the catalog
@@ -93,9 +105,13 @@ class Course:
 Kinds = Mapping[str, type]
 
 _KINDS: Kinds = {
-    **dict.fromkeys(("output_index", "content_index", "summary_index", "annotation_index", "command_index"), int),
+    **dict.fromkeys(
+        ("output_index", "content_index", "summary_index", "annotation_index", "command_index"), int
+    ),
     "partial_image_index": int,
-    **dict.fromkeys(("delta", "text", "refusal", "arguments", "input", "code", "diff", "command"), str),
+    **dict.fromkeys(
+        ("delta", "text", "refusal", "arguments", "input", "code", "diff", "command"), str
+    ),
     "partial_image_b64": str,
     **dict.fromkeys(("response", "item", "part"), dict),
     "output": list,
@@ -159,7 +175,9 @@ OF_CONNECTIONS = names("""
     response.steer.accepted response.steer.pending response.steer.failed
     response.inject.created response.inject.failed
     """)
-"""Events that only a WebSocket has: answers to messages of the client which change a response that is on its way."""
+"""Events that only a WebSocket has: answers to messages of the client which change a response that
+is on its way.
+"""
 
 LOGPROBS = frozenset({"response.output_text.delta", "response.output_text.done"})
 
@@ -170,7 +188,9 @@ ITEM_FIELDS: Mapping[str, Kinds] = {
     "custom_tool_call": {"name": str, "input": str, "call_id": str},
     "local_shell_call": {"status": str, "action": dict},
 }
-"""What an item must have, by type, to be one to Codex (codex-rs/protocol: `ResponseItem`). The API says so too."""
+"""What an item must have, by type, to be one to Codex (codex-rs/protocol: `ResponseItem`). The API
+says so too.
+"""
 
 
 class Family(NamedTuple):
@@ -194,7 +214,9 @@ response.mcp_call_arguments,,,arguments,,mcp_call,
 response.custom_tool_call_input,,,input,,custom_tool_call,
 response.code_interpreter_call_code,,,code,,code_interpreter_call,
 """
-FAMILIES: Mapping[str, Family] = {name: Family(*about) for name, *about in csv.reader(rows(_FAMILIES))}
+FAMILIES: Mapping[str, Family] = {
+    name: Family(*about) for name, *about in csv.reader(rows(_FAMILIES))
+}
 
 NAMELESS = frozenset({"function_call", "custom_tool_call"})
 """The items that need no id: a call is known by its `call_id`."""

@@ -38,7 +38,9 @@ _SHAPED: Mapping[str, tuple[str, str]] = {
     **{f"response.{step}": ("response", "response") for step in _STEPS.split()},
     **dict.fromkeys(_ITEM_EVENTS, ("item", "item")),
     **{f"response.content_part.{step}": ("part", "part") for step in ("added", "done")},
-    **{f"response.reasoning_summary_part.{step}": ("part", "summary") for step in ("added", "done")},
+    **{
+        f"response.reasoning_summary_part.{step}": ("part", "summary") for step in ("added", "done")
+    },
     "response.output_text.annotation.added": ("annotation", "annotation"),
 }
 """The events that carry an object, the field of it, and its shape."""
@@ -55,7 +57,11 @@ def _lacking(each: StreamEvent) -> Iterable[str]:
 
 
 def _lack(of: str, field: str, kind: type, json: Json) -> str:
-    return f"{of} without {field}" if json.get(field) is None else f"{field} of {of} is not {_KIND_NAMES[kind]}"
+    return (
+        f"{of} without {field}"
+        if json.get(field) is None
+        else f"{field} of {of} is not {_KIND_NAMES[kind]}"
+    )
 
 
 def _unfit_items(each: StreamEvent) -> Iterable[str]:
@@ -78,8 +84,14 @@ def _unfit_shapes(each: StreamEvent) -> Iterable[str]:
 
 
 def _beyond(each: StreamEvent, field: str, kind: str, value: Json) -> Iterable[Misfit]:
-    """Return the misfits that no other rule covers: what an item must have to be one, a part to be added to."""
-    own = {"type", *ITEM_FIELDS.get(str(value.get("type")), ())} if field == "item" else _JUDGED.get(field, set())
+    """Return the misfits that no other rule covers: what an item must have to be one, a part to be
+    added to.
+    """
+    own = (
+        {"type", *ITEM_FIELDS.get(str(value.get("type")), ())}
+        if field == "item"
+        else _JUDGED.get(field, set())
+    )
     for found in SHAPES.misfits(value, kind):
         is_nameless = found.value is None and (
             _OUTPUT_ID.fullmatch(found.path) or (field, found.path) == ("item", "id")
@@ -130,13 +142,21 @@ def _wrong(usage: Json) -> list[str]:
         if inner is not None and _count(inner, name) is None:
             wrong.append(f"{details}.{name}")
         others = inner.items() if isinstance(inner, dict) else ()
-        wrong += [f"{details}.{other}" for other, value in others if other != name and isinstance(value, str | bool)]
+        wrong += [
+            f"{details}.{other}"
+            for other, value in others
+            if other != name and isinstance(value, str | bool)
+        ]
     return wrong
 
 
 def _no_details(each: StreamEvent) -> Iterable[str]:
     usage = each.response.get("usage")
-    missing = [details for details, _, _ in _DETAILS if isinstance(usage, dict) and usage.get(details) is None]
+    missing = [
+        details
+        for details, _, _ in _DETAILS
+        if isinstance(usage, dict) and usage.get(details) is None
+    ]
     if missing:
         yield f"no {' and no '.join(missing)}"
 

@@ -1,4 +1,5 @@
-"""RS03…, RS04…: the items of a response, which begin and end in order, and whose texts are the same in every form.
+"""RS03…, RS04…: the items of a response, which begin and end in order, and whose texts are the same
+in every form.
 
 Those are the deltas, the `.done`, the part, the item and the final response.
 """
@@ -11,12 +12,18 @@ from recorder.lint.rule import Faults, Hit
 from recorder.model.text import counted
 from recorder.wire.dialects.json_values import objects
 from recorder.wire.dialects.openai_responses.lint.events import Course, Json
-from recorder.wire.dialects.openai_responses.lint.walk import ItemText, ItemWalk, OutputItem, changes
+from recorder.wire.dialects.openai_responses.lint.walk import (
+    ItemText,
+    ItemWalk,
+    OutputItem,
+    changes,
+)
 
 
 def faults(walk: ItemWalk, course: Course) -> Faults:
-    """Yield the faults of the items of a response. One that cannot be read is not judged: something that seems missing
-    there was perhaps sent.
+    """Yield the faults of the items of a response.
+
+    One that cannot be read is not judged: something that seems missing there was perhaps sent.
     """
     if not course.is_readable:
         return
@@ -30,7 +37,9 @@ def faults(walk: ItemWalk, course: Course) -> Faults:
             yield from _forms(item)
     output = course.completed.response.get("output") if course.completed is not None else None
     if course.completed is not None and isinstance(output, list):
-        yield from _in_final(course.completed.pos, objects(output), items, lacks_fields=course.lacks_fields)
+        yield from _in_final(
+            course.completed.pos, objects(output), items, lacks_fields=course.lacks_fields
+        )
 
 
 def _closing(item: OutputItem) -> Faults:
@@ -66,9 +75,12 @@ def _forms(item: OutputItem) -> Faults:
 
 
 def _differ(before: str, after: str) -> str:
-    """Describe the place where two texts part: by their lengths, as the texts may be long and secret."""
+    """Describe the place where two texts part: by their lengths, as the texts may be long and
+    secret.
+    """
     same = next(
-        (n for n, (a, b) in enumerate(zip(before, after, strict=False)) if a != b), min(len(before), len(after))
+        (n for n, (a, b) in enumerate(zip(before, after, strict=False)) if a != b),
+        min(len(before), len(after)),
     )
     return f"{counted(len(before), 'character')} before, {len(after)} here, the first {same} alike"
 
@@ -76,13 +88,16 @@ def _differ(before: str, after: str) -> str:
 # -- the final response
 
 
-def _in_final(pos: int, output: Sequence[Json], items: Collection[OutputItem], *, lacks_fields: bool) -> Faults:
+def _in_final(
+    pos: int, output: Sequence[Json], items: Collection[OutputItem], *, lacks_fields: bool
+) -> Faults:
     """Yield the items that are something else in the final response, which stands at a position."""
     if items and not output:
         yield "RS043", Hit(pos, f"{counted(len(items), 'item')} came before it")
     if lacks_fields:
         return
-    streamed: dict[int, int] = {}  # by items of the final response, the places that they were streamed at
+    # by items of the final response, the places that they were streamed at
+    streamed: dict[int, int] = {}
     for item in items:
         final = _same(item, output)
         if final is not None:
@@ -112,7 +127,9 @@ def _final_form(pos: int, item: OutputItem, final: Json | None) -> Faults:
         yield "RS042", Hit(pos, f"{item.type} {item.index} is missing")
         return
     for (name, _), text in item.texts.items():
-        yield from _final_text(pos, f"{name.removeprefix('response.')} of {item.type} {item.index}", text, item, final)
+        yield from _final_text(
+            pos, f"{name.removeprefix('response.')} of {item.type} {item.index}", text, item, final
+        )
     for field, before, after in changes(item.done, final):
         if after != item.added.get(field):
             yield "RS046", Hit(pos, f"{field} of {item.type} {item.index}: {after}, first {before}")
@@ -126,7 +143,10 @@ def _final_text(pos: int, called: str, text: ItemText, item: OutputItem, final: 
 
 
 def _not_streamed(pos: int, output: Sequence[Json], streamed: dict[int, int]) -> Faults:
-    """Yield items of the final response that were not streamed, or in another order. It may list tools alone."""
+    """Yield items of the final response that were not streamed, or in another order.
+
+    It may list tools alone.
+    """
     before = -1
     for number, each in enumerate(output):
         index = streamed.get(id(each))

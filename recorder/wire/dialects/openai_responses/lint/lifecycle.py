@@ -1,4 +1,6 @@
-"""RS00…, RS01…: how a response begins and ends, that it stays the same one, and the names and numbers of its events."""
+"""RS00…, RS01…: how a response begins and ends, that it stays the same one, and the names and
+numbers of its events.
+"""
 
 from __future__ import annotations
 
@@ -81,17 +83,30 @@ class Lifecycle:
             outcome = stream.end.outcome if stream.end else ""
             how = "" if outcome == "eof" else f"; the connection ended with {outcome}"
             last = course.last
-            yield "RS002", Hit(last.pos if last else None, f"last is {last.type if last else 'nothing'}{how}")
-        if not stream.is_switched and "response.failed" not in course.endings:  # over WebSocket, Codex reads it
+            yield (
+                "RS002",
+                Hit(last.pos if last else None, f"last is {last.type if last else 'nothing'}{how}"),
+            )
+        # over WebSocket, Codex reads it
+        if not stream.is_switched and "response.failed" not in course.endings:
             for pos in course.errors:
                 yield "RS062", Hit(pos)
 
     def _names(self, block: StreamBlock) -> Faults:
         payload, type, name = block.payload, block.type, block.name
         if type is None and payload is not None and payload != {}:
-            yield "RS013", Hit(block.pos, "" if isinstance(payload, dict) else "its data is not a JSON object")
-        if type is not None and name != type and not self._stream.is_switched:  # a message has no `event:` line
-            yield "RS014", Hit(block.pos, f"{name}, {type}" if name else f"no `event:` line, type {type}")
+            yield (
+                "RS013",
+                Hit(
+                    block.pos, "" if isinstance(payload, dict) else "its data is not a JSON object"
+                ),
+            )
+        # a message has no `event:` line
+        if type is not None and name != type and not self._stream.is_switched:
+            yield (
+                "RS014",
+                Hit(block.pos, f"{name}, {type}" if name else f"no `event:` line, type {type}"),
+            )
 
     def _first_number(self, block: StreamBlock, number: int | None) -> Faults:
         after = self._stream.exchange.resumes_after
@@ -101,7 +116,10 @@ class Lifecycle:
             yield "RS011", Hit(block.pos, f"{number} instead of {wanted}")
 
     def _next_number(self, block: StreamBlock, number: int | None) -> Faults:
-        """Yield a number out of sequence. Events without one, pings for example, may or may not have been counted."""
+        """Yield a number out of sequence.
+
+        Events without one, pings for example, may or may not have been counted.
+        """
         if number is None:
             self._uncounted += 0 if is_done_mark(block) else 1
             return
@@ -111,7 +129,10 @@ class Lifecycle:
         self._number, self._uncounted = number, 0
 
     def _end(self, event: StreamEvent) -> Faults:
-        """Yield a second ending. An `error` is one ending together with the `response.failed` that repeats it."""
+        """Yield a second ending.
+
+        An `error` is one ending together with the `response.failed` that repeats it.
+        """
         if self._ending and not (self._ending == "error" and event.type == "response.failed"):
             yield "RS003", Hit(event.pos, f"{event.type} after {self._ending}")
         self._ending = event.type

@@ -1,8 +1,9 @@
 """The shapes of responses, items and parts, as openai-python 3.52 declares them.
 
-What only echoes the request (`tools`, `tool_choice`, `instructions`, `text`, `prompt`) is not judged, and `usage` has
-rules of its own. `status`, which the SDK may do without, is in every response that OpenAI sends; the `action` of a web
-search and the `url` of its sources, which the SDK declares as always there, are not.
+What only echoes the request (`tools`, `tool_choice`, `instructions`, `text`, `prompt`) is not
+judged, and `usage` has rules of its own. `status`, which the SDK may do without, is in every
+response that OpenAI sends; the `action` of a web search and the `url` of its sources, which the SDK
+declares as always there, are not.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A walk over the items of a response: the content of each, the order, and the faults.
 
-An item is known by its `output_index`; an event without one is of the item that is open. A fault is reported once,
-where it begins; its consequences are not.
+An item is known by its `output_index`; an event without one is of the item that is open. A fault is
+reported once, where it begins; its consequences are not.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from recorder.wire.dialects.openai_responses.lint.events import (
 )
 
 Place = tuple[str, int]
-"""The name of a list in an item (content, summary) or of a text in it, and the number in that list."""
+"""The name of a list in an item (content, summary) or of a text in it, and the number in that list.
+"""
 
 
 _UNFINISHED = frozenset({"in_progress", "queued", "searching", "interpreting"})
@@ -33,7 +34,9 @@ _INDEX = {"content": "content_index", "summary": "summary_index"}
 
 
 def _joined(pieces: Iterable[str]) -> str:
-    """Join pieces of text: two halves of a character, each an escape in another event, become that character."""
+    """Join pieces of text: two halves of a character, each an escape in another event, become that
+    character.
+    """
     text = "".join(pieces)
     try:
         text.encode()
@@ -124,7 +127,9 @@ class ItemWalk:
                 self._hit("RS031", each.pos, f"output_index {index}")
             return
         self._next(index, each.pos)
-        self.items[index] = OutputItem(index, each.pos, object_(each.payload, "item"), is_announced=True)
+        self.items[index] = OutputItem(
+            index, each.pos, object_(each.payload, "item"), is_announced=True
+        )
 
     def on_done(self, each: StreamEvent) -> None:
         item, json = self._item(each), object_(each.payload, "item")
@@ -141,15 +146,21 @@ class ItemWalk:
             self._hit("RS048", each.pos, f"{item.type} {item.index}: {json['status']}")
 
     def _identity(self, pos: int, item: OutputItem, done: Json) -> None:
-        """Check that an item is done as it was added: by its id (if it had none, that of its events), type and call."""
+        """Check that an item is done as it was added: by its id (if it had none, that of its
+        events), type and call.
+        """
         added_id, now, is_nameless = text(item.added, "id"), text(done, "id"), item.type in NAMELESS
-        if (now != item.id or now != added_id) and not (added_id is None and is_nameless and item.id in (None, now)):
+        if (now != item.id or now != added_id) and not (
+            added_id is None and is_nameless and item.id in (None, now)
+        ):
             self._hit("RS025", pos, f"{item.type} {item.index}: {now}, first {added_id}")
         elif now is None and not is_nameless:
             self._hit("RS028", pos, f"{item.type} {item.index}")
         was, now_called = item.added.get("call_id"), done.get("call_id")
         if not is_nameless and (was is None) != (now_called is None):
-            self._hit("RS029", pos, f"call_id of {item.type} {item.index}: {now_called}, first {was}")
+            self._hit(
+                "RS029", pos, f"call_id of {item.type} {item.index}: {now_called}, first {was}"
+            )
         for field, before, after in changes(item.added, done):
             self._hit("RS029", pos, f"{field} of {item.type} {item.index}: {after}, first {before}")
 
@@ -159,7 +170,11 @@ class ItemWalk:
         count = sum(name == of for name, _ in item.parts)
         if (of, number) in item.parts or number != count:
             item.has_places = False
-            self._hit("RS039", each.pos, f"{_INDEX[of]} {number} of {item.type} {item.index}, where {count} is next")
+            self._hit(
+                "RS039",
+                each.pos,
+                f"{_INDEX[of]} {number} of {item.type} {item.index}, where {count} is next",
+            )
         item.parts.setdefault((of, number), ItemPart(each.pos, text(each.payload, "part", "type")))
 
     def on_part_done(self, each: StreamEvent) -> None:
@@ -169,7 +184,11 @@ class ItemWalk:
         part.is_closed = True
         json = object_(each.payload, "part")
         for item_text in item.texts.values():
-            if item_text.family.of == of and item_text.number == number and item_text.family.field in json:
+            if (
+                item_text.family.of == of
+                and item_text.number == number
+                and item_text.family.field in json
+            ):
                 item_text.in_part, item_text.part_pos = text(json[item_text.family.field]), each.pos
 
     def on_delta(self, each: StreamEvent) -> None:
@@ -180,7 +199,10 @@ class ItemWalk:
 
     def on_text_done(self, each: StreamEvent) -> None:
         _, item_text = self._item_text(each, ".done")
-        item_text.done, item_text.done_pos = text(each.payload, item_text.family.field) or "", each.pos
+        item_text.done, item_text.done_pos = (
+            text(each.payload, item_text.family.field) or "",
+            each.pos,
+        )
 
     def _item_text(self, each: StreamEvent, step: str) -> tuple[OutputItem, ItemText]:
         name = each.type.removesuffix(step)
@@ -196,7 +218,9 @@ class ItemWalk:
 
     def _fit(self, each: StreamEvent, item: OutputItem, family: Family) -> None:
         """Check that a text fits the type of its item, and of its part."""
-        part = item.parts.get((family.of, _number(each.payload, family.number) if family.number else 0))
+        part = item.parts.get(
+            (family.of, _number(each.payload, family.number) if family.number else 0)
+        )
         if item.type not in ("item", family.item):
             self._hit("RS049", each.pos, f"{each.type} of {item.type} {item.index}")
         elif part is not None and part.type not in (None, family.part) and not part.is_closed:
@@ -206,9 +230,17 @@ class ItemWalk:
         part = item.parts.get((family.of, number))
         if part is None:
             item.parts[family.of, number] = ItemPart(each.pos, is_announced=False)
-            if item.is_announced and item.done is None and not _states_part(item.added, family.of, number):
+            if (
+                item.is_announced
+                and item.done is None
+                and not _states_part(item.added, family.of, number)
+            ):
                 rule = "RS035" if family.part == "output_text" else "RS054"
-                self._hit(rule, each.pos, f"{each.type}, {family.number} {number} of {item.type} {item.index}")
+                self._hit(
+                    rule,
+                    each.pos,
+                    f"{each.type}, {family.number} {number} of {item.type} {item.index}",
+                )
         elif part.is_closed and item.done is None:
             self._hit("RS038", each.pos, f"{each.type} after its part was done")
 
@@ -230,7 +262,9 @@ class ItemWalk:
         if item is None:
             self._hit("RS030", each.pos, f"{each.type}, output_index {index}")
             self._next(index, each.pos)
-            item = self.items[index] = OutputItem(index, each.pos, object_(each.payload, "item"), is_announced=False)
+            item = self.items[index] = OutputItem(
+                index, each.pos, object_(each.payload, "item"), is_announced=False
+            )
         return item
 
     def _index(self, each: StreamEvent) -> int:
@@ -263,7 +297,9 @@ def changes(before: Json, after: Json) -> Iterable[tuple[str, str, str]]:
 
 
 def _states_part(added: Json, of: str, number: int) -> bool:
-    """Return whether an item had a part already when it was added: clients keep it, and find it by its number."""
+    """Return whether an item had a part already when it was added: clients keep it, and find it by
+    its number.
+    """
     parts = added.get(of)
     return isinstance(parts, list) and 0 <= number < len(parts)
 

@@ -1,9 +1,10 @@
-"""The rules of stream-json: a line for each message, the fields that clients read, and a result at the end of a turn.
+"""The rules of stream-json: a line for each message, the fields that clients read, and a result at
+the end of a turn.
 
 Must not know: other APIs, and where recordings come from.
 
-The behaviour of claude-agent-sdk 0.2 for Python was measured; that of `@anthropic-ai/claude-agent-sdk` 0.3 for
-TypeScript, which checks no field, was read in its source.
+The behaviour of claude-agent-sdk 0.2 for Python was measured; that of
+`@anthropic-ai/claude-agent-sdk` 0.3 for TypeScript, which checks no field, was read in its source.
 """
 
 from __future__ import annotations

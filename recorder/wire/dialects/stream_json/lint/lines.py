@@ -1,4 +1,6 @@
-"""The faults of the lines of a run: their form, the fields that clients read, what they answer, and their end."""
+"""The faults of the lines of a run: their form, the fields that clients read, what they answer, and
+their end.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,9 @@ control_response: response!:response
 response: request_id!:text
 transcript_mirror: filePath!:text entries!:[object]
 """)
-"""The lines that claude-agent-sdk 0.2 reads; those behind a stroke have a subtype, and a request its own members."""
+"""The lines that claude-agent-sdk 0.2 reads; those behind a stroke have a subtype, and a request
+its own members.
+"""
 
 _OTHERS = names("active_goal autocompact_state")
 """Types that are known to the SDK for TypeScript alone, as some that the decoder knows."""
@@ -53,7 +57,9 @@ class Lines:
     def __init__(self, stream: StreamView) -> None:
         self._stream = stream
         sent = [request_object(each.raw) for each in stream.recording.sent]
-        self._waiting = {text(line, "request_id") for line in sent if line.get("type") == "control_request"}
+        self._waiting = {
+            text(line, "request_id") for line in sent if line.get("type") == "control_request"
+        }
         self._has_begun = False  # a turn that has no result yet
 
     def feed(self, block: StreamBlock) -> Faults:
