@@ -29,7 +29,8 @@ class Ingestion:
         url = database_url(database)
         try:
             # What is wrong with it is said now, not when something is recorded.
-            Store(url, answer_timeout_s=START_TIMEOUT_S).close()
+            with Store(url, answer_timeout_s=START_TIMEOUT_S) as store:
+                store.require_rights()
         except StoreBusyError as error:
             log.warning("the database cannot be used yet, the journal keeps what passes: %s", error)
         self._journal = Journal(journal_root(url), new_id())

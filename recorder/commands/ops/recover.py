@@ -70,6 +70,7 @@ def recover_left(url: URL) -> None:
 
 
 def _recover(store: Store, url: URL) -> int:
+    store.require_rights()
     return recover(store, journal_root(url), _wait, redactor())
 
 

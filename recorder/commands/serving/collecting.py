@@ -94,6 +94,7 @@ class Collecting:
         drop_status(self._root)
 
     def _collect(self, store: Store) -> None:
+        store.require_rights()
         collector = Collector(
             *(self._bucket, store, self._root, self._stop.wait, self._redactor),
             keep=self._keep,

@@ -41,6 +41,8 @@ class Intake:
     """
 
     def __init__(self, store: Store, root: Path) -> None:
+        """Raise `StoreError` if the user may only read the log: writes would be tried for ever."""
+        store.require_rights()
         self._store, self._redactor = store, redactor()
         self._journal = Journal(root, new_id())
         self._leaving = False

@@ -409,8 +409,10 @@ class Store:
     def require_rights(self) -> None:
         """Raise `StoreError` if the user may read the log and not add to it."""
         asked = schema_of(self.url).may_add_sql
+        if asked is None:
+            return
         with self.transaction():
-            if asked is not None and not all(may for (may,) in self.ask(Statement(asked), {})):
+            if not all(may for (may,) in self.ask(Statement(asked), {})):
                 raise StoreError(
                     f"The user of {database_name(self.url)} may only read it: record as a login that was granted "
                     f"{WRITER_ROLE}, which `recorder db upgrade --roles` makes."

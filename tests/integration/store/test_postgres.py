@@ -598,9 +598,15 @@ def test_a_user_who_may_not_make_roles_reads_who_may(granted: URL) -> None:
         store.grant(["CREATE ROLE another"])
 
 
-def test_who_may_only_read_cannot_serve(granted: URL) -> None:
-    ran = run(login(granted, "watching", "recorder_reader"), "serve", "--port", "0")
-    assert (ran.code, "may only read it" in ran.err) == (1, True)
+def test_who_may_only_read_can_neither_serve_nor_import_nor_recover(
+    granted: URL, tmp_path: Path
+) -> None:
+    watching = login(granted, "watching", "recorder_reader")
+    body = tmp_path / "body.sse"
+    body.write_bytes(b'data: {"type": "response.created"}\n\n')
+    for words in (["serve", "--port", "0"], ["import", str(body)], ["db", "recover"]):
+        ran = run(watching, *words)
+        assert (ran.code, "may only read it" in ran.err) == (1, True), words
 
 
 # -- what the server remembers
