@@ -104,7 +104,7 @@ class ApiForm(NamedTuple):
     thinks: Json  # what has a model think
     tools: Json
     results: Json  # a conversation with the results of two calls
-    forces: Json  # demands the call of a tool
+    forces: Json | None  # demands the call of a tool; None if no request can
     formats: Json  # demands an answer that fits a schema
     titles: Mapping[str, str]  # of the cases that APIs call by other names
     document: Check
@@ -187,19 +187,24 @@ def _answered_cases(form: ApiForm) -> tuple[Case, ...]:
     results = form.answered(form.results | form.tools, checks.says)
     structured = form.answered(form.asks(CITY_QUESTION) | form.formats, checks.fits())
     two = checks.calls(2, has_ids=form.has_ids)
-    one = checks.calls(has_ids=form.has_ids)
     parallel = form.answered(form.asks(WEATHER_QUESTION) | form.tools, two, reason=form.called)
-    forced = form.answered(
-        form.asks(TEXT) | form.tools | form.forces, checks.forces(), one, reason=form.called
-    )
     return (
         Case("text", "A short answer", (text,)),
         Case("reasoning", form.titles["reasoning"], (reasoning,), is_optional=True),
         Case("parallel-tools", "Two calls of a tool at once", (parallel,)),
         Case("tool-results", "An answer from results of tools", (results,)),
-        Case("forced-tool", form.titles["forced-tool"], (forced,)),
+        *_forced_cases(form),
         Case("structured", "An answer that fits a schema", (structured,), is_optional=True),
     )
+
+
+def _forced_cases(form: ApiForm) -> tuple[Case, ...]:
+    if form.forces is None:
+        return ()
+    body = form.asks(TEXT) | form.tools | form.forces
+    one = checks.calls(has_ids=form.has_ids)
+    forced = form.answered(body, checks.forces(), one, reason=form.called)
+    return (Case("forced-tool", form.titles["forced-tool"], (forced,)),)
 
 
 def _ended_cases(form: ApiForm) -> tuple[Case, ...]:

@@ -296,9 +296,10 @@ class MatchQuery:
         """
         if not self.is_logical:
             return self.group.candidates
-        return sorted(self.group.candidates, key=lambda each: abs(each.length - self.length))[
-            :NEAR_LIMIT
-        ]
+        nearest_first = sorted(
+            self.group.candidates, key=lambda each: abs(each.length - self.length)
+        )
+        return nearest_first[:NEAR_LIMIT]
 
     @Once
     def widest(self) -> Fingerprint:

@@ -73,13 +73,15 @@ _ANSWERED: list[Json] = [
 
 _SCHEMA = {"type": "json_schema", "json_schema": {"name": "city", "schema": CITY, "strict": True}}
 
+_FORCED = {"tool_choice": {"type": "function", "function": {"name": TOOL}}}
+
 _FORM = ApiForm(
     create=posts(_PATH, _LIMIT, {"stream": True, "stream_options": {"include_usage": True}}),
     asks=lambda question: {"messages": user(question)},
     thinks={"reasoning_effort": "low"},
     tools={"tools": _TOOLS},
     results={"messages": _ANSWERED},
-    forces={"tool_choice": {"type": "function", "function": {"name": TOOL}}},
+    forces=_FORCED,
     formats={"response_format": _SCHEMA},
     titles={"reasoning": "Reasoning", "forced-tool": "A call that `tool_choice` demands"},
     document=checks.document(SHAPES, "completion"),
@@ -93,7 +95,7 @@ _FORM = ApiForm(
 
 # OpenAI says `stop` where a function was named.
 _NAMED = _FORM.step(
-    _FORM.asks(TEXT) | _FORM.tools | _FORM.forces,
+    _FORM.asks(TEXT) | _FORM.tools | _FORCED,
     checks.answers,
     _FORM.document,
     checks.counts(TEXT_TOKENS),
