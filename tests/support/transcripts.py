@@ -35,16 +35,25 @@ class ClaudeLines:
         self._add(type="user", message={"role": "user", "content": content})
 
     def answered(
-        self, id: str, *blocks: dict[str, Any], stop: str | None = "end_turn", tokens: int = 83
+        self,
+        id: str,
+        *blocks: dict[str, Any],
+        stop: str | None = "end_turn",
+        tokens: int = 83,
+        model: str = MODEL,
+        hour: int = 0,
     ) -> None:
-        """Add an answer: a line for each of its blocks, each with the usage of all."""
+        """Add an answer: a line for each of its blocks, each with the usage of all; `hour` is what
+        it put into the cache for an hour.
+        """
         usage = {
             "input_tokens": 16,
-            "cache_creation_input_tokens": 81,
+            "cache_creation_input_tokens": 81 + hour,
             "cache_read_input_tokens": 11855,
+            "cache_creation": {"ephemeral_5m_input_tokens": 81, "ephemeral_1h_input_tokens": hour},
         }
         message: dict[str, Any] = {
-            "model": MODEL,
+            "model": model,
             "id": id,
             "type": "message",
             "role": "assistant",
