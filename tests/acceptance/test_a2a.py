@@ -1,4 +1,4 @@
-"""A2A between client and agent of the official SDK: recorded as messages and artifacts, and played
+"""A2A between clients and agent of the official SDKs: recorded as messages and artifacts, and played
 again.
 """
 
@@ -16,6 +16,7 @@ from a2a.types.a2a_pb2 import TaskState
 from google.protobuf.json_format import MessageToDict
 
 from tests.support.a2a_agent import asked, followed, serving_a2a, task_of
+from tests.support.node import answers
 from tests.support.server import run, running, serving, wait_until
 
 
@@ -39,8 +40,8 @@ REFUSED = {
     Spoken("1.0", "HTTP+JSON"): "error_status",
     Spoken("0.3", "HTTP+JSON"): "truncated",
 }
-MESSAGES = """SELECT phase, text FROM messages JOIN exchange_summary USING (exchange_id)
-WHERE response_id = :id ORDER BY item"""
+MESSAGES = """SELECT phase, text FROM messages
+WHERE exchange_id = (SELECT min(exchange_id) FROM exchange_summary WHERE response_id = :id) ORDER BY item"""
 Got = Sequence[dict[str, Any]]
 
 
@@ -92,12 +93,19 @@ def test_the_log_has_the_task_that_the_agent_put_together(
 ) -> None:
     task = recording.reports[spoken]
     assert task.status.state == TaskState.TASK_STATE_COMPLETED
-    found = rows(recording.db, MESSAGES, id=task.id)
-    said = [message.parts[0].text for message in [*task.history[1:], task.status.message]]
-    assert [row["text"] for row in found if row["phase"] != "artifact"] == said
+    assert_is(rows(recording.db, MESSAGES, id=task.id), MessageToDict(task), spoken)
+
+
+def assert_is(found: list[dict[str, Any]], task: dict[str, Any], spoken: Spoken) -> None:
+    """Assert that messages of the log are those of a task, and its artifacts."""
+    said = [
+        message["parts"][0]["text"] for message in [*task["history"], task["status"]["message"]]
+    ]
+    assert [row["text"] for row in found if row["phase"] != "artifact"] == said[1:]
     weather, data = [row["text"] for row in found if row["phase"] == "artifact"]
-    assert weather == "".join(part.text for part in task.artifacts[0].parts)
-    part = MessageToDict(task.artifacts[1].parts[0])
+    first, second = task["artifacts"]
+    assert weather == "".join(part["text"] for part in first["parts"])
+    [part] = second["parts"]
     # as it is sent
     wanted = {"data": part["data"]} if spoken == Spoken("0.3", "HTTP+JSON") else part["data"]
     assert json.loads(data) == wanted
@@ -158,3 +166,35 @@ def test_an_error_that_the_mock_puts_into_a_stream_over_rest_is_raised(
     ) as mock:
         got = asyncio.run(answered(f"{mock.base}/reporter/agent", spoken, "report"))
     assert got == [*recording.got[spoken, "report"][:2], {"raised": "A2AClientError"}]
+
+
+PACKAGES = ("@a2a-js/sdk@1.3.0",)
+
+
+@pytest.mark.slow
+def test_the_sdk_for_javascript_gets_through_the_proxy_and_from_the_mock_what_we_show(
+    tmp_path: Path,
+) -> None:
+    """The package comes from npm, so this is slow."""
+    db = tmp_path / "recorder.db"
+    wanted = [*product(ALL, (*WANTED, "wait"))]
+
+    def told(base: str) -> list[Any]:
+        """What the SDK makes of all that is wanted; it asks with new ids each time."""
+        asked = []
+        for spoken, text in wanted:
+            url = f"{base}/s/{spoken.session}/reporter/agent"
+            asked.append([url, spoken._asdict(), text])
+        return answers("a2a_sdk.cjs", PACKAGES, asked)
+
+    with serving_a2a() as agent, serving(db, "--upstream", f"reporter={agent}") as serve:
+        live = told(serve.base)
+    for (spoken, text), got in zip(wanted, live, strict=True):
+        assert ("raised" in got) == (text == "refuse")
+        if text == "report":
+            assert_is(rows(db, MESSAGES, id=got["task"]["id"]), got["task"], spoken)
+    assert rows(db, "SELECT DISTINCT api FROM exchange_summary") == [{"api": "a2a"}]
+    assert rows(db, "SELECT * FROM anomalies") == []
+    sessions = [spoken.session for spoken in ALL]
+    with running(db, "mock", *sessions, "--speed", "max") as mock:
+        assert told(mock.base) == live

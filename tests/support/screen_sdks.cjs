@@ -1,9 +1,9 @@
 // Reads streams by the SDKs for JavaScript: lines of [format, url, request] on stdin, a reading for each on stdout.
 // Its packages are found by NODE_PATH.
 
-const { ClientFactory, JsonRpcTransportFactory, RestTransportFactory } = require("@a2a-js/sdk/client");
 const { HttpAgent } = require("@ag-ui/client");
 const { DefaultChatTransport, readUIMessageStream } = require("ai");
+const { asking, clientOf } = require("./a2a_client.cjs");
 
 console.warn = () => {};
 
@@ -43,18 +43,11 @@ async function agUi(url, request) {
 }
 
 // The kinds of the events that a client reads, `-` for one of none, and the name of the error that ends them.
-async function a2a(url, { version, binding }) {
-  const options = { legacyCompat: { enabled: true } };
-  const transports = [new JsonRpcTransportFactory(options), new RestTransportFactory(options)];
-  const supportedInterfaces = [{ url, protocolBinding: binding, protocolVersion: version, tenant: "" }];
-  const factory = new ClientFactory({ transports, preferredTransports: [binding] });
-  const client = await factory.createFromAgentCard({ supportedInterfaces, capabilities: { streaming: true } });
-  const parts = [{ content: { $case: "text", value: "Hi" }, filename: "", mediaType: "" }];
-  const ids = { messageId: "m", contextId: "", taskId: "", referenceTaskIds: [] };
-  const message = { ...ids, role: 1, parts, extensions: [] };
+async function a2a(url, spoken) {
+  const client = await clientOf(url, spoken);
   const kinds = [];
   try {
-    for await (const event of client.sendMessageStream({ tenant: "", message })) kinds.push(event.payload?.$case ?? "-");
+    for await (const event of client.sendMessageStream(asking("Hi"))) kinds.push(event.payload?.$case ?? "-");
   } catch (error) {
     kinds.push(error.name);
   }
