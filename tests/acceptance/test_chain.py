@@ -6,7 +6,10 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 from datetime import datetime, timedelta
+from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,11 +17,13 @@ import httpx
 import pytest
 
 from tests.support import node
+from tests.support.agent_program import GIVEN, SPEAKS
+from tests.support.corpus import ROOT
 from tests.support.gateway import ANSWER, HELD, HELD_S, Model, gateway
 from tests.support.http_server import listening
 from tests.support.screen import UI_ASKED
 from tests.support.screen_app import SCREENS, screen_app
-from tests.support.server import run, serving
+from tests.support.server import COMMAND_S, PROGRAM, environment, run, serving, wait_until
 
 PATH = "/v1/chat/completions"
 TRACE = {"traceparent": f"00-{'7' * 32}-aaaaaaaaaaaaaaaa-01"}
@@ -108,7 +113,27 @@ def machines(tmp_path_factory: pytest.TempPathFactory) -> Machines:
         ):
             for format, screen in SCREENS.items():
                 httpx.post(f"{front.base}/s/{format}/app/{format}", json=screen.asked)
+            for format in SPEAKS:
+                tapped(logs.front, format, f"{behind.base}/s/{format}/model{PATH}")
     return logs
+
+
+def tapped(db: Path, format: str, model: str) -> None:
+    """Run an agent whose name is that of a provider, too."""
+    words = ("tap", "--session", format, "gemini", "--")
+    agent = (sys.executable, "-m", "tests.support.agent_program", format, model)
+    variables = {**environment(db.parent), "RECORDER_DB": str(db)}
+    given = "".join(f"{json.dumps(line)}\n" for line in GIVEN[format]).encode()
+    subprocess.run(
+        [*PROGRAM, *words, *agent],
+        env=variables,
+        cwd=ROOT,
+        input=given,
+        check=True,
+        timeout=COMMAND_S,
+        capture_output=True,
+    )
+    wait_until(lambda: run(db, "show", format).code == 0)
 
 
 def brought_together(logs: Machines, folder: Path, format: str, apart_s: float) -> Path:
@@ -130,8 +155,10 @@ def moved(time: str, by_s: float) -> str:
     return (datetime.fromisoformat(time) + timedelta(seconds=by_s)).isoformat()
 
 
-@pytest.mark.parametrize("apart_s", [0.0, -3.0, 3.0])
-@pytest.mark.parametrize("format", SCREENS)
+@pytest.mark.parametrize(
+    ("format", "apart_s"),
+    [*product(SCREENS, (0.0, -3.0, 3.0)), *product(SPEAKS, (3.0,))],
+)
 def test_what_an_app_shows_is_joined_with_its_model_whatever_its_clock_says(
     machines: Machines, tmp_path: Path, format: str, apart_s: float
 ) -> None:

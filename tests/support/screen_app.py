@@ -83,7 +83,7 @@ def screen_app(model: Callable[[str], str]) -> Iterator[str]:
             self.send_header("content-type", "text/event-stream")
             self.end_headers()
             format = self.path.removeprefix("/")
-            for event in SCREENS[format].events(_asked(model(format))):
+            for event in SCREENS[format].events(asked(model(format))):
                 self.wfile.write(f"data: {json.dumps(event)}\n\n".encode())
                 self.wfile.flush()
 
@@ -91,7 +91,7 @@ def screen_app(model: Callable[[str], str]) -> Iterator[str]:
         yield url
 
 
-def _asked(model: str) -> Iterator[str]:
+def asked(model: str) -> Iterator[str]:
     with httpx.stream("POST", model, json=MODEL_ASKED) as response:
         for line in response.iter_lines():
             if line.startswith("data: {"):

@@ -96,5 +96,6 @@ time | update>updatedAt | when a session was used
         ),
     ),
     places=RequestPlaces(of_model=("params.prompt", "params.update")),
+    is_of_app=True,
     operation="invoke_agent",
 )

@@ -194,5 +194,6 @@ made | messaging_socket_path output_file response.response.pid | of one run
         ),
     ),
     places=RequestPlaces(of_model=("message", "event")),
+    is_of_app=True,
     operation="invoke_agent",
 )
