@@ -25,6 +25,7 @@ TITLES = {
     "gemini": "Gemini",
     "ollama": "Ollama",
     "bedrock-converse": "Bedrock's Converse",
+    "bedrock-invoke": "Bedrock's InvokeModel, with Claude",
 }
 
 

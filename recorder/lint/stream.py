@@ -34,6 +34,7 @@ class StreamBlock(NamedTuple):
     name: str | None
     data: bytes | None  # its `data:` lines, joined; None if there is none
     payload: Any  # its data as JSON; None if it is none
+    message: Fields | None = None  # in its framing, whose data may wrap that of the block
 
     @property
     def type(self) -> str | None:
@@ -200,9 +201,8 @@ def _stream_block(
         data = None if message.data is None else dialect.unwrapped(message.data)
         payload = None if data is None else _payload(data)
         name = None if message.event is None else event.type
-        return StreamBlock(
-            event.pos, event.t_ns, block.kind, raw if data is None else data, name, data, payload
-        )
+        said = raw if data is None else data
+        return StreamBlock(event.pos, event.t_ns, block.kind, said, name, data, payload, message)
     fields = parse(raw.removeprefix(BOM) if is_first else raw)
     name = fields.event.decode("utf-8", "replace") if fields.event else None
     payload = None if fields.data is None else _payload(fields.data)

@@ -239,7 +239,7 @@ class ProbeApi(NamedTuple):
     headers: Callable[[str], Mapping[str, str]]  # that carry a key
     wrong_error: WrongError
     cases: tuple[Case, ...]
-    sdk: str  # the package that can read its answers
+    sdk: str  # the package that can read its answers, or two: `anthropic and botocore`
     # by an HTTP client, which gives that answer to everything
     read: Callable[[Any, ProbeAnswer], SdkReading]
 

@@ -38,7 +38,8 @@ _short = partial(quoted, limit=SHOWN)
 def reader_for(api: ProbeApi) -> Check | None:
     """Return the check that reads answers by the SDK of an API; None if it is not installed."""
     try:
-        is_there = importlib.util.find_spec(api.sdk) is not None
+        specs = [importlib.util.find_spec(name) for name in api.sdk.split(" and ")]
+        is_there = None not in specs
     except ModuleNotFoundError:  # of a package in a namespace that is not there
         is_there = False
     return partial(_faults, api) if is_there else None

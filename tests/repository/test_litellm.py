@@ -44,5 +44,6 @@ def test_all_apis_of_the_page_are_proved() -> None:
         "openai-agents",
         "anthropic-sessions",
         "bedrock-converse",
+        "bedrock-invoke",
         "ollama",
     }

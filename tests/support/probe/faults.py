@@ -14,13 +14,14 @@ from __future__ import annotations
 
 import json
 import re
+from base64 import b64decode
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import count
 from typing import Any, NamedTuple
 
 from recorder.probe.cases import WRONG_KEY
-from recorder.wire.framing import AWS_EVENT_STREAM
+from recorder.wire.framing import AWS_EVENT_STREAM, aws_event_stream
 from tests.support.probe.gateway import Ask, Planted
 from tests.support.provider.play import compact
 from tests.support.provider.reply import DemoReply, DemoRequest, Headers, Step, whole
@@ -808,6 +809,36 @@ converse-error-openai | bad-request | PR082 | Errors have the form of OpenAI's.
     },
 )
 
+# -- of Bedrock's InvokeModel
+
+
+def _unwrapped(message: bytes) -> bytes:
+    """An event as it is, in no chunk."""
+    event = json.loads(AWS_EVENT_STREAM.fields(message).data or b"{}")
+    return aws_event_stream.event("chunk", b64decode(event["bytes"]))
+
+
+_INVOKE = faults(
+    """\
+invoke-no-stop | text | AN007 | The last event of a stream is lost.
+invoke-no-chunk | text | BI001 PR150 | Events come in no chunk.
+invoke-text | text | AN003 PR150 | Events are texts in place of base64.
+invoke-no-choice | forced-tool | PR050 | `tool_choice` is ignored.
+invoke-no-limit | max-tokens | PR070 | `max_tokens` is ignored.
+invoke-any-key | wrong-key | PR090 | A wrong key is accepted.
+invoke-error-openai | bad-request | PR082 | Errors have the form of OpenAI's.
+""",
+    {
+        "invoke-no-stop": streamed(without_last(1)),
+        "invoke-no-chunk": streamed(as_is(_unwrapped)),
+        "invoke-text": in_messages(each("bytes", lambda encoded: b64decode(encoded).decode())),
+        "invoke-no-choice": forgets("tool_choice"),
+        "invoke-no-limit": forgets("max_tokens"),
+        "invoke-any-key": any_key,
+        "invoke-error-openai": on_error(400, 401, change=with_body(OPENAI_ERROR)),
+    },
+)
+
 FAULTS: Mapping[str, Sequence[PlantedFault]] = {
     "openai-responses": _RESPONSES,
     "openai-chat": _CHAT,
@@ -815,6 +846,7 @@ FAULTS: Mapping[str, Sequence[PlantedFault]] = {
     "gemini": _GEMINI,
     "ollama": _OLLAMA,
     "bedrock-converse": _CONVERSE,
+    "bedrock-invoke": _INVOKE,
 }
 """By the API that they break."""
 

@@ -70,6 +70,13 @@ ROUTES = (
     _route("POST", r"/api/chat", ollama.DIALECT, ollama.create),
     _route("POST", r"/model/([^/]+)/converse-stream", bedrock.DIALECT, bedrock.stream),
     _route("POST", r"/model/([^/]+)/converse", bedrock.DIALECT, bedrock.converse),
+    _route(
+        "POST",
+        r"/model/([^/]+)/invoke-with-response-stream",
+        bedrock.INVOKE,
+        bedrock.invoke_stream,
+    ),
+    _route("POST", r"/model/([^/]+)/invoke", bedrock.INVOKE, bedrock.invoke),
     _route("POST", r"/v1/agents/sessions", hosted_agents.OPENAI, hosted_agents.create_openai),
     _route(
         "POST", r"/v1/agents/sessions/(\w+)/events", hosted_agents.OPENAI, hosted_agents.add_openai
@@ -112,6 +119,7 @@ GENERATES = (
         gemini.generate,
     ),
     *(gemini_interactions.create, ollama.create, bedrock.stream, bedrock.converse),
+    *(bedrock.invoke_stream, bedrock.invoke),
 )
 """The answers of a model: what they are asked with is kept in the prompt cache."""
 

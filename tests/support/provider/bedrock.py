@@ -1,15 +1,17 @@
-"""Bedrock's Converse: `POST /model/NAME/converse-stream`, in the binary event stream of AWS, and
-`/converse`.
+"""Bedrock: `POST /model/NAME/converse-stream`, in the binary event stream of AWS, `/converse`, and
+the same of InvokeModel with a model of Anthropic.
 """
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Callable
 from typing import Any
 
 import msgspec
 
 from recorder.wire.framing import aws_event_stream
+from tests.support.provider import anthropic
 from tests.support.provider.dice import Dice
 from tests.support.provider.play import (
     Dialect,
@@ -128,6 +130,35 @@ def converse(play: Play) -> DemoReply:
     return whole(
         compact(turn.document()).encode(), _headers(play.dice, "application/json"), at_s=at_s
     )
+
+
+INVOKE = Dialect(anthropic.prompt_of, refuse, anthropic.render)
+
+
+def invoke_stream(play: Play) -> DemoReply:
+    """Answer with the events of Anthropic's Messages, each in a chunk."""
+    turn = anthropic.MessageTurn(_named(play))
+    chunks = [
+        (pause_s, _chunk(frame.partition(b"data: ")[2].strip(), play.dice))
+        for pause_s, frame in turn.frames
+    ]
+    return DemoReply(200, _headers(play.dice, "application/vnd.amazon.eventstream"), timed(chunks))
+
+
+def invoke(play: Play) -> DemoReply:
+    """Answer with a message of Anthropic's in one piece."""
+    reply = anthropic.create(_named(play))
+    return refuse(play.dice, 424) if reply.status != 200 else reply
+
+
+def _named(play: Play) -> Play:
+    """Name the model in the body, as Anthropic's own API has it."""
+    return play._replace(body={**play.body, "model": play.name})
+
+
+def _chunk(event: bytes, dice: Dice) -> bytes:
+    payload = {"bytes": b64encode(event).decode(), "p": dice.name("", 8)}
+    return aws_event_stream.event("chunk", compact(payload).encode())
 
 
 class ConverseTurn:

@@ -6,16 +6,14 @@ from __future__ import annotations
 
 import importlib
 import json
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from tests.support.aws_messages import aws_event, aws_message
-from tests.support.bedrock import KIND, MODEL, chunk, converse_events
+from tests.support.bedrock import KIND, converse_events
 from tests.support.recordings import Json, Mutation, Reply, assert_clean, assert_only, broken
 from tests.support.tables import table
-from tests.unit.lint import test_anthropic
 
 EventStreamError = importlib.import_module("botocore.exceptions").EventStreamError
 ResponseParserError = importlib.import_module("botocore.parsers").ResponseParserError
@@ -163,32 +161,3 @@ def test_what_botocore_takes_breaks_no_rule(reply: Reply) -> None:
 def test_a_stream_in_another_framing_is_not_judged() -> None:
     app = Reply(events=({"type": "text-delta", "id": "1"},), target=GOOD.target, asked={})
     assert broken(app, "bedrock-converse") == []
-
-
-# -- InvokeModel: the rules of Anthropic Messages, for the events in its chunks
-
-
-INVOKED = test_anthropic.GOOD._replace(
-    encoding=chunk,
-    target=f"/model/{MODEL}/invoke-with-response-stream",
-    headers=(("content-type", KIND),),
-)
-
-
-@pytest.mark.parametrize(
-    ("change", "rules"),
-    [
-        (lambda reply: reply, []),
-        (lambda reply: reply.without("message_stop"), ["AN007"]),
-        (
-            lambda reply: reply.put(5, exception("throttlingException")).without(
-                *range(6, len(reply.events) + 1)
-            ),
-            [],
-        ),
-    ],
-)
-def test_the_events_in_chunks_are_judged_by_the_rules_of_their_format(
-    change: Callable[[Reply], Reply], rules: list[str]
-) -> None:
-    assert broken(change(INVOKED), "anthropic") == rules

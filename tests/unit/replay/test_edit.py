@@ -19,7 +19,16 @@ from recorder.replay.edit import Edit, edited, parse_edit
 from recorder.wire.recording import recording_of
 from recorder.wire.turns import payload_of
 from tests.support.aws_messages import aws_event
-from tests.support.bedrock import KIND, aws_client, bedrock, converse_events
+from tests.support.bedrock import EVENTS as INVOKED
+from tests.support.bedrock import (
+    KIND,
+    anthropic_bedrock,
+    aws_client,
+    bedrock,
+    chunk,
+    converse_events,
+    message_of,
+)
 from tests.support.facts import captured
 from tests.support.ollama_sdk import CHAT, ollama_answering, ollama_reading
 from tests.support.sdks import (
@@ -63,18 +72,33 @@ def lines(*texts: str, api: str = "ollama") -> Recording:
     return recording_of(*captured(body, api, content_type=LINES, cuts=cuts))
 
 
-def of_converse() -> Recording:
-    """A stream of Converse, a message of AWS for each of its events."""
-    frames = [aws_event(type, payload) for type, payload in EVENTS]
+def of_messages(api: str, frames: list[bytes]) -> Recording:
+    """A stream of messages of AWS, each in a read of its own."""
     cuts = [*accumulate(map(len, frames))]
-    return recording_of(
-        *captured(b"".join(frames), "bedrock-converse", content_type=KIND, cuts=cuts)
-    )
+    return recording_of(*captured(b"".join(frames), api, content_type=KIND, cuts=cuts))
 
 
-DEMO["bedrock-converse"] = of_converse()
+DEMO["bedrock-converse"] = of_messages(
+    "bedrock-converse", [aws_event(type, payload) for type, payload in EVENTS]
+)
+DEMO["bedrock-invoke"] = of_messages("bedrock-invoke", [chunk(each) for each in INVOKED])
 DEMO["ollama"] = lines(*["It", "is", "not", "here."], *["It", "is", "there."], "✓")
 
+MESSAGE: Json = {
+    "id": "msg_1",
+    "type": "message",
+    "role": "assistant",
+    "model": "m",
+    "content": [],
+    "stop_reason": "max_tokens",
+    "stop_sequence": None,
+    "usage": {
+        "input_tokens": 1,
+        "cache_read_input_tokens": 0,
+        "output_tokens": 2,
+        "output_tokens_details": {"thinking_tokens": 0},
+    },
+}
 DOCUMENTS: dict[str, Any] = {
     "openai-responses": {
         "id": "resp_1",
@@ -116,21 +140,8 @@ DOCUMENTS: dict[str, Any] = {
             "completion_tokens_details": {"reasoning_tokens": 0},
         },
     },
-    "anthropic": {
-        "id": "msg_1",
-        "type": "message",
-        "role": "assistant",
-        "model": "m",
-        "content": [],
-        "stop_reason": "max_tokens",
-        "stop_sequence": None,
-        "usage": {
-            "input_tokens": 1,
-            "cache_read_input_tokens": 0,
-            "output_tokens": 2,
-            "output_tokens_details": {"thinking_tokens": 0},
-        },
-    },
+    "anthropic": MESSAGE,
+    "bedrock-invoke": MESSAGE,
     "bedrock-converse": {
         "output": {"message": {"role": "assistant", "content": [{"text": "Hi"}]}},
         "stopReason": "max_tokens",
@@ -201,6 +212,11 @@ def read_whole(api: str, body: bytes) -> tuple[str, list[tuple[str, Any]]]:
             if "toolUse" in each
         ]
         return "".join(each.get("text", "") for each in blocks), calls
+    if api == "bedrock-invoke":
+        way = WAYS["anthropic"]
+        with bedrock(document=body) as url, anthropic_bedrock(url) as client:
+            got = way.of(way.resource(client).create(**way.asked("x")))
+        return got.text, got.calls
     http = answering(body, kind="application/json")
     if api == "gemini":
         said = gemini_client(BASE, "v1beta", httpx_client=http).models.generate_content(
@@ -223,6 +239,11 @@ def read_stream(api: str, body: bytes) -> tuple[str, list[tuple[str, Any]]]:
         return answer.text, answer.calls
     if api == "bedrock-converse":
         return of_converse_events(converse_events(body))
+    if api == "bedrock-invoke":
+        with bedrock(body) as url:
+            blocks = message_of(url)["content"]
+        used = [(each["name"], each["input"]) for each in blocks if each["type"] == "tool_use"]
+        return "".join(each.get("text", "") for each in blocks), used
     http = answering(body)
     if api == "gemini":
         client = gemini_client(BASE, "v1beta", httpx_client=http)

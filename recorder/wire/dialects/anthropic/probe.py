@@ -57,7 +57,7 @@ def wrong_error_body(document: Any) -> str | None:
     return wrong_error(document, "type", "message")
 
 
-_FORM = ApiForm(
+FORM = ApiForm(
     create=posts("/v1/messages", "max_tokens", {"stream": True}),
     asks=lambda question: {"messages": user(question)},
     thinks={"thinking": {"type": "enabled", "budget_tokens": _BUDGET_TOKENS}},
@@ -81,9 +81,14 @@ _FORM = ApiForm(
 
 def _read(http: Any, answer: ProbeAnswer) -> SdkReading:
     anthropic = importlib.import_module("anthropic")
-    api = anthropic.Anthropic(
-        base_url=BASE, api_key="none", max_retries=0, http_client=http
-    ).messages
+    return read_by(
+        anthropic.Anthropic(base_url=BASE, api_key="none", max_retries=0, http_client=http), answer
+    )
+
+
+def read_by(client: Any, answer: ProbeAnswer) -> SdkReading:
+    """Return what a client of anthropic-sdk-python reads."""
+    api = client.messages
     asked: Json = {"model": "any", "max_tokens": 1_024, "messages": user(QUESTION)}
     if answer.is_streamed:
         with api.stream(**asked) as stream:
@@ -102,7 +107,7 @@ API = ProbeApi(
     "claude-haiku-4-5",
     lambda key: {"x-api-key": key, "anthropic-version": "2023-06-01"},
     wrong_error_body,
-    common_cases(_FORM),
+    common_cases(FORM),
     "anthropic",
     _read,
 )

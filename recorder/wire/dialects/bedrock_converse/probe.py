@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any
 from urllib.parse import quote
@@ -68,7 +68,7 @@ _ANSWERED = [
 ]
 
 
-def _wrong_error(document: Any) -> str | None:
+def wrong_error_body(document: Any) -> str | None:
     """Return what is wrong with an error as AWS puts it; None if nothing is.
 
     Its type is in a header, or there, too.
@@ -76,6 +76,11 @@ def _wrong_error(document: Any) -> str | None:
     if not isinstance(document, dict):
         return wrong_error(document)
     return None if word(document, "message") else "no text `message`"
+
+
+def bearer(key: str) -> Mapping[str, str]:
+    """Return the header that carries a key of Bedrock."""
+    return {"authorization": f"Bearer {key}"}
 
 
 def _create(progress: Progress, body: Json, most_tokens: int) -> tuple[str, Json]:
@@ -100,7 +105,7 @@ _FORM = ApiForm(
         "forced-tool": "A call that `toolChoice` demands",
     },
     document=checks.document(_SHAPES, "response"),
-    wrong_error=_wrong_error,
+    wrong_error=wrong_error_body,
     reasoning=(checks.reasons(is_shown=True),),
     done="end_turn",
     called="tool_use",
@@ -181,8 +186,8 @@ def _tokens(usage: Json) -> tuple[int | None, int | None]:
 API = ProbeApi(
     "bedrock-converse",
     "us.anthropic.claude-haiku-4-5-20251001-v1:0",
-    lambda key: {"authorization": f"Bearer {key}"},
-    _wrong_error,
+    bearer,
+    wrong_error_body,
     common_cases(_FORM),
     "botocore",
     _read,

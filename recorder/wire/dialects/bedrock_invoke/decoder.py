@@ -13,6 +13,7 @@ from recorder.model.facts import ResponseStarted
 from recorder.wire.dialects.anthropic.decoder import MessagesDecoder
 from recorder.wire.dialects.bedrock_converse.decoder import EXCEPTIONS
 from recorder.wire.dialects.decoder import Facts, FastPath, failed
+from recorder.wire.dialects.json_values import text
 from recorder.wire.dialects.keys import Payload
 
 STREAM_EXCEPTIONS = frozenset({*EXCEPTIONS, "modelTimeoutException"})
@@ -52,6 +53,11 @@ class InvokeDecoder(MessagesDecoder):
         if type in STREAM_EXCEPTIONS:
             return (msgspec.structs.replace(failed(payload), type=type),)
         return super().payload(type, payload)
+
+    def whole(self, payload: Any) -> Facts:
+        """Decode a document: a message, or an error of AWS, which is a `message` alone."""
+        error = (failed(payload),) if text(payload, "message") else ()
+        return super().whole(payload) or error
 
     def _begun(self, response_id: str | None, model: str | None) -> Sequence[ResponseStarted]:
         return super()._begun(response_id, None)
