@@ -10,9 +10,12 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import os
+import re
 import signal
 import sys
 import threading
+from collections.abc import Sequence
 from typing import Any
 
 import click
@@ -22,9 +25,12 @@ from recorder import __version__
 from recorder.commands.terminal.output import open_closed_stdout, stdout_refusal
 from recorder.commands.terminal.settings import declares_dialects, defaults
 from recorder.commands.verbs import GROUPS, MOVED, VERBS, LoadingGroup
-from recorder.errors import RecorderError
+from recorder.errors import RecorderError, UsageError
 from recorder.model.text import safe_text
 from recorder.program import load
+
+# how Python has the bytes of an argument that are not UTF-8 (PEP 383)
+_UNDECODABLE = re.compile("[\udc80-\udcff]")
 
 
 class Verbs(LoadingGroup):
@@ -116,12 +122,34 @@ def main(args: list[str] | None = None) -> Any:
         code = error.exit_code
     except (click.Abort, KeyboardInterrupt):
         code = 130
-    except OSError:
-        refusal = stdout_refusal()  # of what click itself prints: help, version
+    except OSError as error:
+        refusal = _file_refusal(error) or stdout_refusal()
         if refusal is None:
             raise
         code = _failed(refusal)
+    except UnicodeEncodeError:
+        code = _failed(_argument_refusal(sys.argv[1:] if args is None else args))
     sys.exit(code)
+
+
+def _file_refusal(error: OSError) -> RecorderError | None:
+    """Return the error for a path that the system refuses; None for what is not of a path, as of
+    stdout, to which click itself prints help and version.
+    """
+    if error.filename is None:
+        return None
+    return RecorderError(f"{os.fsdecode(error.filename)}: {error.strerror}.")
+
+
+def _argument_refusal(arguments: Sequence[str]) -> UsageError:
+    """Return the error for a text that is not UTF-8; raise if there is none among the arguments.
+
+    A path may have any bytes, so arguments are not judged before they are used.
+    """
+    for argument in arguments:
+        if _UNDECODABLE.search(argument):
+            return UsageError(f"The argument {argument!a} is not UTF-8.")
+    raise
 
 
 def _failed(error: RecorderError) -> int:

@@ -35,7 +35,7 @@ def database_url(value: str | Path | URL) -> URL:
     if isinstance(value, str) and "://" in value:
         try:
             value = make_url(value)
-        except ArgumentError as error:
+        except (ArgumentError, ValueError) as error:  # a ValueError of a port that is not a number
             raise UsageError(
                 "That is not a database URL: give a path, sqlite:///PATH, or postgresql://USER@HOST/DATABASE."
             ) from error

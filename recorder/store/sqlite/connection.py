@@ -115,7 +115,8 @@ def reading(path: Path) -> Mapping[str, str]:
 
 
 def file_uri(path: Path) -> str:
-    return f"file:{quote(str(path))}"
+    # its bytes: a name in a folder need not be UTF-8
+    return f"file:{quote(os.fsencode(path))}"
 
 
 def journal_path(path: Path) -> Path:

@@ -63,6 +63,21 @@ WRONG = {
         ["leave --ui-port out"],
     ),
     "a collector of no store": (["collect", "http://b/e"], 2, ["s3://", "file:FOLDER"]),
+    "a name that no file may have": (
+        ["sessions", "--db", "é" * 300],
+        1,
+        ["File name too long"],
+    ),
+    "a text that is not UTF-8": (
+        ["sessions", "--client", "\udcff"],
+        2,
+        ["'\\udcff' is not UTF-8"],
+    ),
+    "a port that is not a number": (
+        ["sessions", "--db", "postgresql://[::1/log"],
+        2,
+        ["not a database URL"],
+    ),
     "unknown exchange": (
         ["events", "latest", "--exchange", "7"],
         3,
