@@ -154,6 +154,18 @@ def test_the_sdk_for_javascript_reads_what_we_read_through_the_proxy_and_from_th
         )
 
 
+@pytest.mark.slow
+def test_the_sdk_for_javascript_resumes_a_stream_too(tmp_path: Path) -> None:
+    db, request = empty(tmp_path / "recorder.db"), {**INTERACTION, "input": "x"}
+    with listening(Interactions) as url, serving(db, "--upstream", f"gemini={url}") as serve:
+        [said] = answers("interactions_sdk.cjs", PACKAGES, [(f"{serve.base}/s/cut", request)])
+    shown = json.loads(run(db, "show", "cut", "--json").out)["exchanges"]
+    assert [each["status"] for each in shown] == ["truncated", "truncated", "completed"]
+    assert said == read_from(shown[-1], said)
+    with mocking(db, "cut", "--strict") as mock:
+        assert answers("interactions_sdk.cjs", PACKAGES, [(mock.base, request)]) == [said]
+
+
 def read_from(exchange: Json, said: Json) -> Json:
     """What the SDK should say by what is recorded.
 

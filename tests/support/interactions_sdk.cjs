@@ -3,6 +3,25 @@
 
 const { GoogleGenAI } = require("@google/genai");
 
+// The events of an interaction, which is resumed after the last one whenever its connection breaks.
+async function* events(client, request) {
+  let stream = await client.interactions.create({ ...request, stream: true });
+  let id, last;
+  while (stream) {
+    try {
+      for await (const event of stream) {
+        id ??= event.interaction?.id;
+        last = event.event_id;
+        yield event;
+      }
+      stream = undefined;
+    } catch (error) {
+      if (!last) throw error;
+      stream = await client.interactions.get(id, { stream: true, last_event_id: last });
+    }
+  }
+}
+
 async function read(baseUrl, request) {
   const client = new GoogleGenAI({ apiKey: "none", httpOptions: { baseUrl } });
   const steps = new Map();
@@ -15,7 +34,7 @@ async function read(baseUrl, request) {
     else if (of.type.endsWith("_call")) call.given = of.arguments;
     else if (of.type.endsWith("_result")) reading.outputs.push(of.result);
   };
-  for await (const event of await client.interactions.create({ ...request, stream: true })) {
+  for await (const event of events(client, request)) {
     if (event.event_type === "step.start") {
       const step = event.step;
       if (step.type.endsWith("_call")) {
