@@ -307,11 +307,15 @@ def _file_name(part: Part) -> str | None:
     return None
 
 
-def _holders(value: Any) -> list[Json]:
-    """Return an object and the objects in it."""
+def _holders(value: Any, depth: int = 2) -> list[Json]:
+    """Return an object and the objects in it, as deep as a part has its file."""
     if not isinstance(value, dict):
         return []
-    return [value, *(each for each in value.values() if isinstance(each, dict))]
+    found = [value]
+    if depth:
+        for each in value.values():
+            found += _holders(each, depth - 1)
+    return found
 
 
 def _picture(url: str) -> str:

@@ -5,6 +5,7 @@ cost of a miss.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -13,7 +14,15 @@ import pytest_asyncio
 from playwright.async_api import Browser, Locator, expect
 
 from tests.support.browser import IN_A_BROWSER, NARROW, PLAYER, THEMES, WIDE, Tab, opened
-from tests.support.conversations import USAGE, Conversations, answering, call, message, response
+from tests.support.conversations import (
+    USAGE,
+    Conversations,
+    answering,
+    asking,
+    call,
+    message,
+    response,
+)
 from tests.support.html_file import exported
 from tests.support.pictures import drawn, png, shown
 from tests.support.rows import put_prices
@@ -68,7 +77,8 @@ SELECT = """
 def readable(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Viewer]:
     """A viewer on a session with Markdown, JSON, pictures, and a prompt that changed."""
     path: Path = tmp_path_factory.mktemp("readable") / "readable.db"
-    session = Conversations(path).session("readable")
+    log = Conversations(path)
+    session = log.session("readable")
     words = [SAID[at : at + 5] for at in range(0, len(SAID), 5)]
     asked = [
         {
@@ -91,6 +101,18 @@ def readable(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Viewer]:
         "input": [*asked, *answering('{"error": "no city"}')],
     }
     session.exchange(response(*drawn(png(64)), id="resp_2", usage=stale), body=again, at_s=20)
+    renewed = log.session("renewed")
+    for number, (day, usage) in enumerate([("Monday", USAGE), ("Tuesday", stale)]):
+        rules = {"role": "developer", "content": f"{RULES}It is {day}."}
+        renewed.exchange(
+            response(*message("Yes."), id=f"resp_{number}", usage=usage),
+            body={
+                "model": "gpt-5",
+                "stream": True,
+                "input": [rules, *asked, *asking("Sure?") * number],
+            },
+            at_s=20.0 * number,
+        )
     put_prices(path, input="1.25", cache_read="0.125", output="10")
     with viewing(path) as viewer:
         yield viewer
@@ -198,6 +220,36 @@ async def test_a_request_says_what_its_change_cost(tab: Tab) -> None:
     note = asked.locator(".note", has_text="uncached")
     await expect(note).to_contain_text("prefix changed since exchange 1 at tools[0].description")
     await expect(note.locator("+ details > summary")).to_contain_text("tools")
+    before = asked.get_by_role("link", name="exchange 1")
+    await expect(before).to_have_attribute("href", re.compile(r"^#/diff\?a=[^&]+%3A1&b=[^&]+%3A2$"))
+
+
+async def test_a_system_prompt_that_is_a_message_is_marked_where_it_is_told(tab: Tab) -> None:
+    await tab.open("#/s/renewed/x/2")
+    asked = tab.page.locator("section[data-number='2'] details.asked")
+    await asked.locator("> summary").click()
+    note = asked.locator(".note", has_text="uncached")
+    await expect(note).to_contain_text("Tuesday")
+    await expect(note.locator("+ details.is-new > summary")).to_have_text(
+        re.compile("^system .* changed$")
+    )
+
+
+async def test_a_request_with_results_begins_with_their_names_and_shows_them(tab: Tab) -> None:
+    await tab.open("#/s/readable/x/2")
+    section = tab.page.locator("section[data-number='2']")
+    whole = await tab.page.get_by_role("region", name="Conversation at the playhead").bounding_box()
+    begin = await section.bounding_box()
+    assert whole is not None
+    assert begin is not None
+    assert round(begin["y"]) == round(whole["y"])
+    await section.get_by_role("button", name="weather failed").click()
+    await expect(section.locator(".asked-message.is-new")).to_contain_text("no city")
+
+
+async def test_a_session_says_its_tokens_and_its_cost(tab: Tab) -> None:
+    await tab.open("#/s/readable")
+    await expect(tab.page.locator(".player-head")).to_contain_text(re.compile(r"tokens · \$0\.0"))
 
 
 async def test_a_word_over_several_deltas_is_found_and_leads_to_the_first_of_them(tab: Tab) -> None:

@@ -156,3 +156,14 @@ async def test_pictures_and_files_are_told_without_their_bytes(tmp_path: Path) -
     picture, file = (await read(made.database, 1))["read"]["message_list"][0]["parts"]
     assert picture["pictures"] == [{"mime_type": "image/png", **about(png())}]
     assert (file["name"], file["text"]) == ("report.pdf", "application/pdf, 9 bytes")
+
+
+async def test_a_file_inside_of_an_object_of_its_part_is_told_by_its_type_and_size(
+    tmp_path: Path,
+) -> None:
+    made = Conversations(tmp_path / "log.db").session("s")
+    given = {"type": "file", "file": {name: FILE[name] for name in ("filename", "file_data")}}
+    chat = {"model": "gpt-5", "messages": [{"role": "user", "content": [given]}]}
+    made.exchange([], body=chat, api="openai-chat", target="/v1/chat/completions")
+    [file] = (await read(made.database, 1))["read"]["message_list"][0]["parts"]
+    assert (file["name"], file["text"]) == ("report.pdf", "application/pdf, 9 bytes")

@@ -9,16 +9,21 @@ import { DrawnText } from "./text.js";
 
 /** Characters of a system prompt that are shown around the first one that differs. */
 const AROUND = 60;
+/** Characters of a description beside the name of its tool. */
+const ABOUT = 120;
+
+/**
+ * @typedef {object} AskedOptions
+ * @property {(isBrief: boolean) => Promise<Asked>} load
+ * @property {import("./picture.js").LoadPicture} picture
+ * @property {(before: number) => (string | null)} diffLink of the request before and this one
+ */
 
 /** The request of an exchange. Its sizes are asked for when it is first visible, its texts when it is opened. */
 export class AskedView {
-  /**
-   * @param {(isBrief: boolean) => Promise<Asked>} load
-   * @param {import("./picture.js").LoadPicture} loadPicture
-   */
-  constructor(load, loadPicture) {
-    this.load = load;
-    this.loadPicture = loadPicture;
+  /** @param {AskedOptions} options */
+  constructor(options) {
+    this.options = options;
     this.isLoaded = false;
     this.isOpened = false;
     this.line = el("summary", { class: "quiet" });
@@ -36,7 +41,7 @@ export class AskedView {
     if (this.isLoaded) return;
     this.isLoaded = true;
     try {
-      const { read, cache } = await this.load(true);
+      const { read, cache } = await this.options.load(true);
       const missed = cache && missedWords(cache);
       if (read) fill(this.line, summary(read), missed ? el("span", { class: "missed" }, ` · ${missed}`) : null);
       this.element.hidden = !read;
@@ -45,13 +50,17 @@ export class AskedView {
     }
   }
 
+  open() {
+    this.element.toggleAttribute("open", true);
+  }
+
   async #open() {
     if (this.isOpened) return;
     this.isOpened = true;
     fill(this.place, el("p", { class: "note" }, "Loading…"));
     try {
-      const asked = await this.load(false);
-      fill(this.place, ...parts(asked, this.loadPicture));
+      const asked = await this.options.load(false);
+      fill(this.place, ...parts(asked, this.options));
     } catch (error) {
       this.isOpened = false;
       fill(this.place, el("p", { class: "error", role: "alert" }, messageOf(error)));
@@ -93,35 +102,49 @@ function missedWords(cache) {
 
 /**
  * @param {Asked} asked
- * @param {import("./picture.js").LoadPicture} load
+ * @param {AskedOptions} options
  */
-function parts({ read, before, cache, is_complete }, load) {
+function parts({ read, before, cache, is_complete }, { picture, diffLink }) {
   if (!read) return [];
   const settings = Object.entries(read.settings).map(([name, value]) => `${name} ${JSON.stringify(value)}`);
   const missed = cache && missedWords(cache) ? cacheNote(cache) : null;
-  const place = missed ? partOf(cache?.path ?? "") : "";
+  const place = missed ? partOf(cache?.path ?? "", read) : "";
   return [
     is_complete ? null : el("p", { class: "note" }, "What came before this request was not recorded."),
-    before === null ? null : el("p", { class: "note" }, `Marked is what differs from the request of exchange ${before}.`),
+    before === null ? null : differenceNote(before, diffLink(before)),
     place === "" ? missed : null,
     place === "system" ? missed : null,
-    read.system_chars ? folded("system", read.system_chars, systemPart(read)) : null,
+    read.system_chars ? folded("system", read.system_chars, systemPart(read), read.system_differs_at !== null) : null,
     place === "tools" ? missed : null,
     ...toolParts(read),
     place === "messages" ? missed : null,
-    ...messageParts(read, load),
+    ...messageParts(read, picture),
     settings.length ? el("p", { class: "quiet" }, visible(settings.join(" · "))) : null,
   ].filter((part) => part !== null);
 }
 
 /**
- * Return the part of a request that a path in it leads to, in the words of any API; empty for a setting.
- * @param {string} path
+ * Say what the request is compared with.
+ * @param {number} before
+ * @param {string | null} href of the comparison
  */
-function partOf(path) {
+function differenceNote(before, href) {
+  const name = `exchange ${before}`;
+  const link = href === null ? name : el("a", { href, title: "Compare the two" }, name);
+  return el("p", { class: "note" }, "Marked is what differs from the request of ", link, ".");
+}
+
+/**
+ * Return the part of a request that a path in it leads to, in the words of any API; empty for a setting. Where the
+ * system prompt is a message, and differs, the first difference is in it.
+ * @param {string} path
+ * @param {AskedRequest} read
+ */
+function partOf(path, { system_differs_at }) {
   if (/^(?:\w+\.)?(?:instructions|system)/i.test(path)) return "system";
   if (/^(?:\w+\.)?tools/.test(path)) return "tools";
-  return /^(?:\w+\.)?(?:input|messages|contents|prompt)\b/.test(path) ? "messages" : "";
+  if (!/^(?:\w+\.)?(?:input|messages|contents|prompt)\b/.test(path)) return "";
+  return system_differs_at === null ? "messages" : "system";
 }
 
 /**
@@ -173,9 +196,10 @@ function toolParts(read) {
       { class: tool.state === "same" ? null : "is-new" },
       el(
         "summary",
-        {},
+        { class: "cut" },
         el("span", { class: "mono" }, visible(tool.name), " "),
         tool.state === "same" ? null : el("span", { class: "badge warning" }, tool.state),
+        el("span", { class: "tool-about quiet" }, visible(` ${tool.description.text.split("\n", 1)[0].slice(0, ABOUT)}`)),
       ),
       tool.description.chars ? cutText(tool.description, markdown) : null,
       tool.parameters.chars ? cutText(tool.parameters) : null,
@@ -184,7 +208,7 @@ function toolParts(read) {
   const names = new Set((read.tool_list ?? []).map(({ name }) => name));
   const gone = read.changed_tools.filter((name) => !names.has(name));
   return [
-    tools.length ? folded("tools", read.tools, el("div", { class: "stack" }, ...tools)) : null,
+    tools.length ? folded("tools", read.tools, el("div", { class: "asked-tools" }, ...tools)) : null,
     gone.length ? el("p", { class: "note is-new" }, `No longer offered: ${visible(gone.join(", "))}.`) : null,
   ];
 }
@@ -234,9 +258,12 @@ function messagePart(message, isNew, load) {
  * @param {string} title
  * @param {number} number
  * @param {Node} content
+ * @param {boolean} [isChanged]
  */
-function folded(title, number, content) {
-  return el("details", {}, el("summary", {}, title, el("span", { class: "quiet" }, ` ${count(number)}`)), content);
+function folded(title, number, content, isChanged = false) {
+  const size = el("span", { class: "quiet" }, ` ${count(number)} `);
+  const badge = isChanged ? el("span", { class: "badge warning" }, "changed") : null;
+  return el("details", { class: isChanged ? "is-new" : null }, el("summary", {}, title, size, badge), content);
 }
 
 /**

@@ -16,7 +16,8 @@ const AHEAD = "400px";
  * @property {(chosen: ChosenText[]) => void} selected texts were selected; none: nothing is
  * @property {(number: number, isBrief: boolean) => Promise<Asked>} asked
  * @property {import("./section.js").LoadOfExchange} picture
- * @property {(exchange: ExchangeSummary) => (string | null)} rawLink
+ * @property {(number: number) => (string | null)} rawLink
+ * @property {(before: number, number: number) => (string | null)} diffLink
  */
 /** @typedef {{ exchange: number, path: Path, start: number, end: number }} ChosenText */
 
@@ -110,7 +111,7 @@ export class Conversation {
   show(hasBegun, current) {
     for (const [number, section] of this.sections) {
       section.setBegun(hasBegun(number));
-      section.setCurrent(number === current);
+      section.setCurrent(number === current, number === this.top);
     }
   }
 

@@ -12,6 +12,8 @@ const NAME_CHARS = 24;
 const LABEL_PX = 84;
 const COLOURS = ["ground", "raised", "line", "text", "quiet", "accent", "warning", "error"];
 
+/** @typedef {{ label: string, x: number, lane: number }} Label */
+
 /** The picture of a view. */
 export class LanesPicture {
   /** @param {import("./lanes_view.js").LanesView} view */
@@ -136,11 +138,14 @@ export class LanesPicture {
     const { colours, timeline, view } = this;
     context.font = colours.font;
     context.textBaseline = "middle";
+    /** @type {Label[]} */
+    const labels = [];
     for (const block of timeline.blocks) {
       const x = view.x(timeline.startOf(block));
       const width = Math.max(1.5, view.x(timeline.endOf(block)) - x);
       if (x > view.width || x + width < 0) continue;
-      const y = (view.packing.ofBlocks.get(block) ?? 0) * ROW + 3;
+      const lane = view.packing.ofBlocks.get(block) ?? 0;
+      const y = lane * ROW + 3;
       context.fillStyle = colours[`block:${block.kind}`];
       context.globalAlpha = timeline.isItem(block) ? 0.24 : 0.13;
       context.beginPath();
@@ -150,30 +155,38 @@ export class LanesPicture {
       if (timeline.isItem(block)) context.fillRect(x, y, Math.min(2, width), ROW - 5);
       context.globalAlpha = 1;
       // The lane of the connection has the names of the exchanges in place of those of its blocks.
-      if (timeline.rows[block.row]?.kind !== "connection") this.#drawLabel(context, labelOf(block), x, width, y);
+      if (timeline.rows[block.row]?.kind !== "connection") labels.push({ label: labelOf(block), x, lane });
     }
+    this.#drawLabels(context, labels);
   }
 
   /**
-   * Write the name of each exchange above its connection, as far as the next one.
+   * Write the name of each exchange above its connection.
    * @param {CanvasRenderingContext2D} context
    */
   #drawNames(context) {
     const { timeline, view } = this;
-    /** @type {Map<number, { label: string, x: number }>} what is to be written into each lane */
-    const waiting = new Map();
-    const write = (/** @type {number} */ lane, /** @type {number} */ to) => {
-      const name = waiting.get(lane);
-      if (name && to > 0 && name.x < view.width) this.#drawLabel(context, name.label, name.x, to - name.x, lane * ROW + 3);
-    };
+    /** @type {Label[]} */
+    const labels = [];
     for (const [slot, { number, offset_ns, row }] of timeline.exchanges.entries()) {
       const lane = row.length ? view.packing.ofRows[slot].get(row[0]) : undefined;
-      if (lane === undefined) continue;
-      const x = view.x(offset_ns);
-      write(lane, x);
-      waiting.set(lane, { label: view.names.get(number) ?? `${number}`, x });
+      if (lane !== undefined) labels.push({ label: view.names.get(number) ?? `${number}`, x: view.x(offset_ns), lane });
     }
-    for (const lane of waiting.keys()) write(lane, view.width);
+    this.#drawLabels(context, labels);
+  }
+
+  /**
+   * Write labels, each as far as the next one of its lane.
+   * @param {CanvasRenderingContext2D} context
+   * @param {Label[]} labels
+   */
+  #drawLabels(context, labels) {
+    /** @type {Map<number, number>} where the label on the right begins, by lane */
+    const ends = new Map();
+    for (const { label, x, lane } of labels.sort((a, b) => b.x - a.x)) {
+      this.#drawLabel(context, label, x, (ends.get(lane) ?? this.view.width) - x, lane * ROW + 3);
+      ends.set(lane, x);
+    }
   }
 
   /**

@@ -2,7 +2,7 @@
 
 import { Choice } from "../buttons.js";
 import { el, fill } from "../dom.js";
-import { clockTime, count, plural } from "../format.js";
+import { clockTime, compact, count, dollars, plural } from "../format.js";
 import { Tabs } from "../tabs.js";
 import { Panes } from "./panes.js";
 
@@ -115,11 +115,14 @@ export class Layout {
       this.title.title = name;
       fill(this.title, el("bdi", {}, name));
     }
+    const { total_tokens, cost_usd } = session;
     const parts = [
       title ? session.name : null,
       plural(exchanges.length, "exchange"),
       plural(timeline.length, "event"),
       clockTime(timeline.end),
+      total_tokens ? `${compact(Number(total_tokens))} tokens` : null,
+      cost_usd ? dollars(Number(cost_usd) * 1e12) : null,
     ];
     const hasTurns = exchanges.length > 1;
     this.main.classList.toggle("has-turns", hasTurns);

@@ -101,7 +101,9 @@ export class Player {
       selected: (chosen) => this.writers.find(chosen),
       asked: (number, isBrief) => source.asked(session, number, isBrief),
       picture: (number, of, digest) => source.picture(session, number, of, digest),
-      rawLink: (exchange) => (source.isFile ? null : `#/raw/${encodeURIComponent(session)}/${exchange.number}`),
+      rawLink: (number) => (source.isFile ? null : `#/raw/${encodeURIComponent(session)}/${number}`),
+      diffLink: (before, number) =>
+        source.isFile ? null : `#/diff?${new URLSearchParams({ a: `${session}:${before}`, b: `${session}:${number}` })}`,
     });
     this.turns = new TurnList((number) => this.toTurn(number));
     this.events = new EventList({

@@ -6,6 +6,7 @@ import { AskedView } from "./asked.js";
 import { ItemView } from "./item.js";
 import { markdown } from "./markdown.js";
 import { DrawnText } from "./text.js";
+import { wordsOf } from "./turns.js";
 
 /** Anomalies that are listed: a broken stream has one at each event. */
 const ANOMALIES = 50;
@@ -15,7 +16,8 @@ const ANOMALIES = 50;
  * @property {(number: number, pos: number) => void} seek an event is chosen by one of its traces
  * @property {(number: number, isBrief: boolean) => Promise<Asked>} asked
  * @property {LoadOfExchange} picture
- * @property {(exchange: ExchangeSummary) => (string | null)} rawLink
+ * @property {(number: number) => (string | null)} rawLink
+ * @property {(before: number, number: number) => (string | null)} diffLink
  */
 
 /**
@@ -34,6 +36,7 @@ export class Section {
     this.options = options;
     this.isVisible = false;
     this.isCurrent = false;
+    this.isTop = false;
     this.hasBegun = true;
     /** @type {ExchangeDocument | null} */
     this.state = null;
@@ -43,6 +46,7 @@ export class Section {
     this.title = el("h2", {});
     this.about = el("span", { class: "quiet cut about" });
     this.model = el("span", {});
+    this.raw = el("span", { class: "raw-link" });
     this.status = el("span", { class: "badge" });
     this.error = el("p", { class: "error" });
     this.userText = new DrawnText(null, markdown);
@@ -52,10 +56,17 @@ export class Section {
       el("span", { class: "field-name" }, "user"),
       el("div", { dir: "auto" }, this.userText.element),
     );
-    this.asked = new AskedView(
-      (isBrief) => options.asked(this.exchange.number, isBrief),
-      (digest) => options.picture(this.exchange.number, "model", digest),
-    );
+    this.asked = new AskedView({
+      load: (isBrief) => options.asked(this.exchange.number, isBrief),
+      picture: (digest) => options.picture(this.exchange.number, "model", digest),
+      diffLink: (before) => options.diffLink(before, this.exchange.number),
+    });
+    this.results = el("button", {
+      type: "button",
+      class: "plain results",
+      title: "Show these results as they were sent",
+      onclick: () => this.asked.open(),
+    });
     this.list = el("div", { class: "items" });
     this.anomalies = el("ul", { class: "anomalies" });
     this.usage = el("p", { class: "tally" });
@@ -65,11 +76,12 @@ export class Section {
     this.error.hidden = true;
     this.status.hidden = true;
     this.anomalies.hidden = true;
-    this.head = el("header", { class: "section-head" }, this.title, this.about, this.status);
+    this.head = el("header", { class: "section-head" }, this.title, this.about, this.raw, this.status);
     this.body = el(
       "div",
       { class: "section-body" },
       this.asked.element,
+      this.results,
       this.user,
       this.error,
       this.list,
@@ -89,7 +101,7 @@ export class Section {
   /** @param {ExchangeSummary} exchange */
   setExchange(exchange) {
     this.exchange = exchange;
-    const link = this.options.rawLink(exchange);
+    const link = this.options.rawLink(exchange.number);
     fill(
       this.title,
       el(
@@ -105,11 +117,13 @@ export class Section {
     );
     fill(
       this.about,
-      el("span", { class: "mono" }, `${exchange.method} ${exchange.target}`),
-      exchange.purpose && exchange.purpose !== "turn" ? el("span", {}, ` · ${exchange.purpose}`) : null,
+      exchange.purpose && exchange.purpose !== "turn" ? el("span", {}, `${exchange.purpose} · `) : null,
       this.model,
-      link ? el("span", {}, " · ", el("a", { href: link }, "request and response")) : null,
+      el("span", { class: "mono" }, `${exchange.method} ${exchange.target}`),
     );
+    fill(this.raw, link ? el("a", { href: link }, "request and response") : null);
+    this.results.hidden = exchange.is_turn || !exchange.results.length;
+    fill(this.results, wordsOf(exchange));
   }
 
   /** @param {boolean} hasBegun */
@@ -119,11 +133,16 @@ export class Section {
     this.element.hidden = !hasBegun;
   }
 
-  /** @param {boolean} isCurrent */
-  setCurrent(isCurrent) {
-    if (isCurrent === this.isCurrent) return;
+  /**
+   * @param {boolean} isCurrent
+   * @param {boolean} isTop it is shown from its beginning, so there is room below it
+   */
+  setCurrent(isCurrent, isTop) {
+    if (isCurrent === this.isCurrent && isTop === this.isTop) return;
     this.isCurrent = isCurrent;
+    this.isTop = isTop;
     this.element.classList.toggle("is-current", isCurrent);
+    this.element.classList.toggle("is-top", isTop);
   }
 
   /** @param {boolean} isJson */
@@ -164,7 +183,7 @@ export class Section {
     void this.asked.show();
     if (before?.error !== state.error || before?.fault !== state.fault) this.#drawError(state);
     const model = state.response_model ?? state.request_model;
-    setText(this.model, model ? ` · ${model}` : "");
+    setText(this.model, model ? `${model} · ` : "");
     if (before?.items !== state.items || !before) this.#drawItems(state.items ?? []);
     if (before?.anomalies !== state.anomalies) this.#drawAnomalies(state.anomalies ?? []);
     const hasUsage = before?.usage !== state.usage || before?.finish_reason !== state.finish_reason;

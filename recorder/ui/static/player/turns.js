@@ -5,6 +5,8 @@ import { el, fill } from "../dom.js";
 import { compact, count, dollars, duration, wallTime } from "../format.js";
 
 const CONVERSED = ["turn", "subagent"];
+/** The day of a model's version: without it there is room for the name. */
+const VERSION = /-\d{4}-?\d\d-?\d\d$/;
 /** Why an exchange that has ended is nothing to worry about. */
 const FINE = ["completed", null];
 
@@ -132,7 +134,7 @@ export class TurnList {
       {
         type: "button",
         class: `plain turn${isBackground(exchange) ? " is-background" : ""}`,
-        title: `${wallTime(exchange.started_ns)} · ${exchange.method} ${exchange.target}`,
+        title: `${wallTime(exchange.started_ns)} · ${exchange.method} ${exchange.target} · ${exchange.model ?? ""}`,
         "aria-current": "false",
         tabindex: -1,
         onclick: () => this.choose(number),
@@ -142,7 +144,7 @@ export class TurnList {
       el(
         "span",
         { class: "turn-facts num" },
-        el("bdi", { class: "cut grow" }, exchange.model ?? exchange.api),
+        el("bdi", { class: "cut grow" }, exchange.model?.replace(VERSION, "") ?? exchange.api),
         isFine ? null : el("span", { class: status === "incomplete" ? "warn" : "error" }, status),
         el("span", { title: "tokens" }, total_tokens === null ? "" : compact(total_tokens)),
         el("span", {}, cost),
@@ -179,8 +181,11 @@ function isBackground({ purpose, has_ended, model, user_text }) {
   return has_ended && !model && !user_text;
 }
 
-/** @param {ExchangeSummary} exchange */
-function wordsOf({ purpose, is_turn, user_text, results, failed, method, target }) {
+/**
+ * Return the first words of what a person asked, or the names of the tools whose results the request brings.
+ * @param {ExchangeSummary} exchange
+ */
+export function wordsOf({ purpose, is_turn, user_text, results, failed, method, target }) {
   const label = isNamed(purpose) ? purpose : null;
   if (is_turn || !results.length) {
     const words = user_text ?? `${method} ${target}`;

@@ -1,7 +1,7 @@
 // The sessions: a list that is read page by page as one scrolls, its filters in the address, live.
 
 import { el, fill } from "../dom.js";
-import { compact, count, dollars, duration, messageOf, wallTime } from "../format.js";
+import { compact, count, dollars, duration, messageOf, plural, wallTime } from "../format.js";
 import { sorted } from "../sorting.js";
 import { listen } from "../source.js";
 import { VirtualList } from "../virtual.js";
@@ -300,7 +300,7 @@ class SessionsPage {
     this.list.setCount(this.rows.length, before);
     this.place.classList.toggle("has-cost", this.rows.some((row) => row.cost_usd !== null));
     const hasFilters = this.filters.values().size > 0;
-    if (this.rows.length) fill(this.hint, `${count(this.rows.length)}${this.next === null ? "" : "+"} sessions`);
+    if (this.rows.length) fill(this.hint, this.next === null ? plural(this.rows.length, "session") : `${count(this.rows.length)}+ sessions`);
     else {
       fill(
         this.hint,
