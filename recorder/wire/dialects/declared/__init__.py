@@ -119,7 +119,7 @@ def _rules(
         by_type = _table(f"{where}: `{meaning}`", table.get(meaning, {}))
         for type, path in by_type.items():
             found = _path(where, f"{meaning}.{type}", path)
-            if not found and meaning not in ("end", "error"):
+            if not found and not (type and meaning in ("end", "error")):
                 raise ValueError(f"{where}: `{meaning}.{type}` needs the path of its value.")
             rules.setdefault(type, []).append((meaning, found))
     if not rules:
@@ -134,7 +134,7 @@ def _terminal(declaration: Declaration) -> Mapping[str, Ending]:
     verdicts: Mapping[str, Literal["completed", "failed"]] = {"end": "completed", "error": "failed"}
     for type, rules in declaration.rules.items():
         for meaning, _ in rules:
-            if meaning in verdicts:
+            if type and meaning in verdicts:
                 ends[type] = verdicts[meaning]
     return ends
 

@@ -34,7 +34,7 @@ from recorder.wire.dialects.keys import DONE, ERROR, TEXT_LIMIT, KeyExtractor, K
 Path = tuple[str, ...]
 
 EVENT = "event"
-"""The place of a type that is the event line, and not a member of the payload."""
+"""The place of a type that is the event line, or without one the member of that name."""
 
 MEANINGS = ("tool", "arguments", "text", "reasoning", "result", "usage", "error", "end")
 """What a type may mean, in the order in which an event with several of them is read."""
@@ -57,7 +57,8 @@ class Declaration(msgspec.Struct, frozen=True):
         """Return the type of an event: the values at its places, with spaces between."""
         found = []
         for place in self.type_places:
-            value = event_line if place == EVENT else text(payload, *place.split("."))
+            value = event_line if place == EVENT else None
+            value = value or text(payload, *place.split("."))
             if value:
                 found.append(value)
         return storable(" ".join(found)[:TEXT_LIMIT]) or None
@@ -112,7 +113,10 @@ class DeclaredDecoder(JsonDecoder):
                 return (*facts, failed(body))
             return facts if type in self.declaration.ignored else (*facts, unknown(type))
         for meaning, path in rules:
-            facts += self._meant(meaning, body, member(body, *path) if path else None)
+            value = member(body, *path) if path else None
+            # an event without a type means what it has
+            if type or not (value is None or value is False):
+                facts += self._meant(meaning, body, value)
         return facts
 
     def whole(self, payload: Any) -> Facts:

@@ -62,7 +62,8 @@ docs/formats.md, Declare your own
 
 DE002 warning
 The path of a declared type leads to nothing in the whole stream.
-What it should give is in no view: no event of that type has a value there, or, of usage, a count under a known name.
+What it should give is in no view: no event of that type has a value there, or, of usage, a count under a name that
+ `tokens` gives or everybody uses.
 docs/formats.md, Declare your own
 """,
     DeclarationWalk,

@@ -80,6 +80,11 @@ def read(dialect: Dialect, *payloads: dict[str, Any]) -> list[Fact]:
         ),
         (
             "mine",
+            {**GOOD, "end": {"": ""}},
+            "[dialect.mine]: `end.` needs the path of its value.",
+        ),
+        (
+            "mine",
             {**GOOD, "model": "a..b"},
             "[dialect.mine]: `model` is a path of members with dots between",
         ),
@@ -142,6 +147,23 @@ def test_the_messages_of_a_websocket_at_a_declared_route_are_its_events() -> Non
 
 def test_an_end_without_a_path_has_no_reason() -> None:
     assert read(declared(end={"over": ""}), {"kind": "over"}) == [ResponseFinished(None)]
+
+
+def test_a_member_has_the_type_where_no_event_line_has_it() -> None:
+    dialect = parse("mine", {**GOOD, "type": "event", "text": {"message": "answer"}}, [])
+    said = b'data: {"event": "message", "answer": "Hi"}\n\n'
+    assert dialect.keys(said).type == "message"
+    assert dialect.keys(b"event: ping\n" + said).type == "ping"
+
+
+def test_an_event_without_a_type_means_what_is_in_it() -> None:
+    dialect = declared(text={"": "words"}, usage={"": "usage"}, end={"": "done"})
+    said, usage = {"words": "Hi", "done": False}, {"prompt_tokens": 3}
+    facts = read(dialect, said, said, {"usage": usage, "done": True})
+    assert [type(fact).__name__ for fact in facts] == [
+        "ItemStarted", "TextAdded", "TextAdded", "UsageReported", "ItemFinished", "ResponseFinished"
+    ]  # fmt: skip
+    assert not dialect.terminal.keys() - {"error"}, "no type of an event ends the stream"
 
 
 def test_calls_without_ids_are_told_by_their_order() -> None:
