@@ -270,9 +270,13 @@ def _words(content: Any) -> str | None:
     """Return the texts of a message; None if it has anything else."""
     if isinstance(content, str):
         return content
-    parts = content if isinstance(content, list) else [None]
-    texts = [text(part.get("text")) if isinstance(part, Mapping) else None for part in parts]
-    return None if None in texts else "\n".join(each for each in texts if each is not None)
+    texts: list[str] = []
+    for part in content if isinstance(content, list) else [None]:
+        said = text(part.get("text")) if isinstance(part, Mapping) else None
+        if said is None:
+            return None
+        texts.append(said)
+    return "\n".join(texts)
 
 
 def _flat(said: str) -> str:

@@ -169,8 +169,12 @@ def _goes_on(run: _Run, b: int, f: int, behind: Words, front: Words) -> bool:
 
 
 def _passage(run: _Run, behind: Words, front: Words) -> Passage:
-    change: Change = "same"
-    if not run.is_same:
-        change = "added" if not run.behind else "changed" if run.front else "lost"
+    change: Change = "changed"
+    if run.is_same:
+        change = "same"
+    elif not run.behind:
+        change = "added"
+    elif not run.front:
+        change = "lost"
     spans = behind.span(run.behind), front.span(run.front)
     return Passage(change, *spans, behind.text(run.behind), front.text(run.front), run.delay_ns)

@@ -288,15 +288,12 @@ def _kept_bytes(row: PromptRow, pair: _EarlierPrompt) -> int:
 
 def _first_difference(row: PromptRow, pair: _EarlierPrompt) -> SegmentPlace:
     """Return the place of the first segment that differs: of two, the one that a request has first."""
-    both = (row, pair.row)
-    limits = [
-        each.head_segments if row.continues else len(each.digests) // DIGEST_BYTES for each in both
-    ]
-    return min(
-        place_of(each, pair.common)
-        for each, limit in zip(both, limits, strict=True)
-        if pair.common < limit
-    )
+    places = []
+    for each in (row, pair.row):
+        segments = each.head_segments if row.continues else len(each.digests) // DIGEST_BYTES
+        if pair.common < segments:
+            places.append(place_of(each, pair.common))
+    return min(places)
 
 
 def _path(row: PromptRow, place: SegmentPlace) -> str:

@@ -121,10 +121,13 @@ class _Asked(msgspec.Struct):
         if not self.calls:
             return {"contents": self.contents}
         contents = [{"role": "model", "parts": self.calls}]
-        parts = [part for content in self.contents for part in content["parts"]]
-        if self.results and not any("functionResponse" in part for part in parts):
+        if self.results and not any(map(_has_response, self.contents)):
             contents.append({"role": "user", "parts": self.results})
         return {"contents": [*contents, *self.contents]}
+
+
+def _has_response(content: Object) -> bool:
+    return any("functionResponse" in part for part in content["parts"])
 
 
 def _calls(message: Object) -> list[Object]:

@@ -416,7 +416,11 @@ def _not_understood(taken: ExchangeState) -> str | None:
 
 
 def _times(counts: Mapping[str, int]) -> str:
-    return ", ".join(name if count == 1 else f"{name} ×{count}" for name, count in counts.items())
+    return ", ".join(map(_count, counts, counts.values()))
+
+
+def _count(name: str, count: int) -> str:
+    return name if count == 1 else f"{name} ×{count}"
 
 
 def _closed(close: CloseRecord) -> str:

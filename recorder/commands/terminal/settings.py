@@ -219,10 +219,8 @@ def _check(path: Path, name: str, value: Any) -> None:
 def _value(path: Path, name: str, option: click.Option, value: Any) -> Any:
     """Return the value of an option from a file, in the option's type."""
     if option.multiple:
-        return [
-            _one(path, name, option, each)
-            for each in (value if isinstance(value, list) else [value])
-        ]
+        values = value if isinstance(value, list) else [value]
+        return [_one(path, name, option, each) for each in values]
     value = _one(path, name, option, value)
     return _beside(path, value) if option.name == "db" else value
 

@@ -219,9 +219,7 @@ class ChatConversation:
     def _compared(self, message: Message, by: CallKey) -> Any:
         content = message.get("content")
         if isinstance(content, list):
-            content = "".join(
-                part["text"] if part["type"] == "text" else as_json(part) for part in content
-            )
+            content = "".join(map(_text_or_json, content))
         answer = ModelAnswer()
         for call in message.get("tool_calls", ()):
             has_id = by == "ids" and call["id"] not in self._made_ids
@@ -229,3 +227,7 @@ class ChatConversation:
                 call["function"]["name"], call["id"] if has_id else call["function"]["arguments"]
             )
         return [message["role"], (content or "").strip(), answer.calls]
+
+
+def _text_or_json(part: Mapping[str, Any]) -> str:
+    return part["text"] if part["type"] == "text" else as_json(part)

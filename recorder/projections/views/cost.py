@@ -77,9 +77,8 @@ _IN_ITERATIONS = (
     ),
     *("input_audio_tokens", "output_tokens"),
 )
-_COUNTS_OF_ITERATIONS = ", ".join(
-    f"i.{name}" if name in _IN_ITERATIONS else f"0 AS {name}" for name in COUNTS.values()
-)
+_PLACES = {name: f"i.{name}" for name in _IN_ITERATIONS}
+_COUNTS_OF_ITERATIONS = ", ".join(_PLACES.get(name, f"0 AS {name}") for name in COUNTS.values())
 # In this order in a file, too: there are few of them.
 _ITERATIONS = f"""(SELECT u.session_id, u.exchange_id, u.started_ns, u.provider, coalesce(i.model, u.model) AS model,
         u.usage_raw, u.billed_input_tokens, u.billed_output_tokens,

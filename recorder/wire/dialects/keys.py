@@ -171,10 +171,11 @@ _UNFIT = object()  # there, and truthy, but of no type that a dialect wants
 
 
 def _storable(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    return {
-        name: _UNFIT if isinstance(value, str) and not _fits(value) else value
-        for name, value in pairs
-    }
+    stored = dict(pairs)
+    for name, value in stored.items():
+        if isinstance(value, str) and not _fits(value):
+            stored[name] = _UNFIT
+    return stored
 
 
 def _whole(digits: str) -> Any:

@@ -61,8 +61,10 @@ class BlockSplitter(ABC):
         """End the stream; returns what is left of a block that is not complete."""
         rest = self.rest
         self._held.clear()
+        if not rest:
+            return []
         is_blank = not self._sent_bytes and not rest.strip(self.spaces)
-        return [Piece("comment" if is_blank else "tail", rest, False)] if rest else []
+        return [Piece("comment" if is_blank else "tail", rest, False)]
 
     def _last_piece(self, raw: bytes) -> Piece:
         if self._sent_bytes:

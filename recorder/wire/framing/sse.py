@@ -226,9 +226,8 @@ def begins_stream(data: bytes) -> bool | None:
     return data.startswith(_OPENINGS)
 
 
-_OPENINGS = tuple(
-    bom + field for bom in (b"", BOM) for field in (b"data:", b"event:", b"id:", b"retry:", b":")
-)
+_NAMES = (b"data:", b"event:", b"id:", b"retry:", b":")
+_OPENINGS = (*_NAMES, *(BOM + field for field in _NAMES))
 
 
 def parse(raw: bytes) -> Fields:

@@ -72,10 +72,10 @@ def _message(given: Object) -> Message:
     content = given.get("content")
     if isinstance(content, str):
         return Message("user", [text_part(content)], content, "user", given=given)
-    parts = [
-        Part("unknown" if text(each, "text") is None else "text", each, text(each, "text"))
-        for each in objects(content)
-    ]
+    parts = []
+    for each in objects(content):
+        said = text(each, "text")
+        parts.append(Part("unknown" if said is None else "text", each, said))
     return Message("user", parts, content, "user", given=given)
 
 

@@ -79,10 +79,8 @@ class ChatDecoder(JsonDecoder):
     def contents(self, type: str | None, payload: Any) -> Iterator[Content]:
         choices = member(payload, "choices")
         if isinstance(choices, list):
-            yield from (
-                content_of(choice) if isinstance(choice, dict) else ("choices", choice)
-                for choice in choices
-            )
+            for choice in choices:
+                yield content_of(choice) if isinstance(choice, dict) else ("choices", choice)
         elif type != DOCUMENT:
             yield "", payload
 
