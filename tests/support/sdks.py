@@ -49,6 +49,11 @@ class Got(NamedTuple):
 Ask = Callable[[str, str], Awaitable[Got]]
 
 
+def _detail(usage: Any, details: str, name: str) -> Any:
+    """Return a count within the usage, which servers of others leave out."""
+    return getattr(getattr(usage, details, None), name, None)
+
+
 def _of_response(response: Any) -> Got:
     items = response.output
     parts = [part for item in items if item.type == "message" for part in item.content]
@@ -57,8 +62,9 @@ def _of_response(response: Any) -> Got:
     ]
     refusal = "".join(part.refusal for part in parts if part.type == "refusal")
     usage = response.usage
-    counts = (usage.input_tokens, usage.input_tokens_details.cached_tokens, usage.output_tokens)
-    reasoning = usage.output_tokens_details.reasoning_tokens
+    cached = _detail(usage, "input_tokens_details", "cached_tokens")
+    counts = (usage.input_tokens, cached, usage.output_tokens)
+    reasoning = _detail(usage, "output_tokens_details", "reasoning_tokens")
     return Got(response.output_text or refusal, bool(refusal), calls, (*counts, reasoning))
 
 
@@ -68,10 +74,8 @@ def _of_completion(completion: Any) -> Got:
         (call.function.name, json.loads(call.function.arguments))
         for call in message.tool_calls or ()
     ]
-    cached, reasoning = (
-        usage.prompt_tokens_details.cached_tokens,
-        usage.completion_tokens_details.reasoning_tokens,
-    )
+    cached = _detail(usage, "prompt_tokens_details", "cached_tokens")
+    reasoning = _detail(usage, "completion_tokens_details", "reasoning_tokens")
     counts = (usage.prompt_tokens, cached, usage.completion_tokens, reasoning)
     return Got(message.content or message.refusal or "", bool(message.refusal), calls, counts)
 
@@ -85,12 +89,12 @@ def _of_message(message: Any) -> Got:
         usage.input_tokens + read,
         read,
         usage.output_tokens,
-        usage.output_tokens_details.thinking_tokens,
+        _detail(usage, "output_tokens_details", "thinking_tokens"),
     )
     return Got(text, message.stop_reason == "refusal", calls, counts)
 
 
-def _of_chunks(chunks: list[Any]) -> Got:
+def of_chunks(chunks: list[Any]) -> Got:
     contents = [candidate.content for chunk in chunks for candidate in chunk.candidates or ()]
     parts = [part for content in contents for part in content.parts]
     text = "".join(part.text for part in parts if part.text and not part.thought)
@@ -218,25 +222,25 @@ WAYS = {
 
 def _gemini_stream(url: str, prompt: str) -> Got:
     with gemini_client(url) as client:
-        return _of_chunks(list(client.models.generate_content_stream(**_contents(prompt))))
+        return of_chunks(list(client.models.generate_content_stream(**_contents(prompt))))
 
 
 def _gemini_whole(url: str, prompt: str) -> Got:
     with gemini_client(url, "v1beta") as client:
-        return _of_chunks([client.models.generate_content(**_contents(prompt))])
+        return of_chunks([client.models.generate_content(**_contents(prompt))])
 
 
 async def _gemini_stream_async(url: str, prompt: str) -> Got:
     with gemini_client(url, "v1beta") as client:
         async with client.aio as aio:
             chunks = await aio.models.generate_content_stream(**_contents(prompt))
-            return _of_chunks([chunk async for chunk in chunks])
+            return of_chunks([chunk async for chunk in chunks])
 
 
 async def _gemini_whole_async(url: str, prompt: str) -> Got:
     with gemini_client(url) as client:
         async with client.aio as aio:
-            return _of_chunks([await aio.models.generate_content(**_contents(prompt))])
+            return of_chunks([await aio.models.generate_content(**_contents(prompt))])
 
 
 class InteractionReading(NamedTuple):

@@ -150,7 +150,7 @@ def gemini() -> Connection:
     return made.server(content(interrupted=True), content(turnComplete=True)).close()
 
 
-def client_of(mock: Mock) -> genai.Client:
+def client_of(mock: Mock, prefix: str = "") -> genai.Client:
     """A client whose sockets are plain: it speaks TLS, whatever its base URL says, and the mock
     does not.
     """
@@ -159,7 +159,7 @@ def client_of(mock: Mock) -> genai.Client:
     )
     client = genai.Client(api_key="k", http_options=options)
     internals: Any = client._api_client
-    internals._websocket_base_url = lambda options=None: f"ws://127.0.0.1:{mock.port}"
+    internals._websocket_base_url = lambda options=None: f"ws://127.0.0.1:{mock.port}{prefix}"
     internals._websocket_ssl_ctx = {}
     return client
 

@@ -19,7 +19,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from recorder.model.events import CloseRecord, Recording, ResponseHead
 from recorder.proxy.app import Proxy
-from recorder.proxy.routing import Routes
+from recorder.proxy.routing import Routes, Upstream
 from recorder.replay.faults.forms import parse_fault
 from recorder.replay.faults.transport import FaultTransport
 from recorder.replay.matching import Matcher
@@ -65,11 +65,12 @@ async def mocked(
     faults: Sequence[str] = (),
     speed: float | None = None,
     strict: bool = True,
+    upstreams: Sequence[Upstream] = (),
 ) -> AsyncIterator[Mock]:
     matcher = Matcher(recordings, strict=strict)
     replay = ReplayTransport(matcher, speed=speed)
     faulty = FaultTransport(replay, [parse_fault(each) for each in faults]) if faults else None
-    proxy = Proxy(WebSocketTransport(faulty or replay, replay), Routes(any_path=True))
+    proxy = Proxy(WebSocketTransport(faulty or replay, replay), Routes(upstreams, any_path=True))
     async with served(proxy, proxy.shutdown) as server:
         yield Mock(server.port, matcher, faulty)
 
