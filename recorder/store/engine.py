@@ -241,6 +241,17 @@ class Reading(Protocol):
         Raise if the database is not recorder's.
         """
 
+    def login_url(self, url: URL, login: str) -> URL:
+        """Return the URL of a database for another login, without the password of the first.
+
+        Raise `UsageError` if it is a file, which has no logins.
+        """
+
+    async def require_own_rows(self, url: URL, fetch: Fetch) -> None:
+        """Raise `StoreError` unless `fetch` asks as the login of a URL, which sees rows of its own
+        and can see no more.
+        """
+
 
 class Querying(Protocol):
     """Connections for SQL that is not recorder's own."""

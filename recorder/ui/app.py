@@ -10,6 +10,7 @@ Rules of this file:
   the API.
 * There is no cookie: a browser sends it to every port of the machine, and so to whoever else
   listens on one.
+* Behind named tokens any machine may ask, by TLS alone: a proxy has that, and says so.
 * A GET leaks here, for all of the API reads: reading is checked as strictly as anything else.
 * No answer ever has a CORS header, and no redirect has a target from a request.
 * Files come from the package, by a table that is made once: no path of a request is ever a path of
@@ -24,21 +25,22 @@ import contextlib
 import html
 import logging
 import secrets
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from hashlib import sha256
 from hmac import compare_digest
 from pathlib import Path
-from typing import Any
+from typing import Any, Never
 
 import msgspec
 from sqlalchemy import URL
 
 from recorder.errors import NotFoundError, RecorderError, StoreError, UsageError
-from recorder.proxy.admission import TOKEN_HEADER, Refusal, is_local
-from recorder.proxy.http.server_exchange import Headers, ServerExchange
+from recorder.proxy.admission import ANY_HOST, TOKEN_HEADER, Refusal, is_local
+from recorder.proxy.http.server_exchange import Bearer, Headers, ServerExchange
 from recorder.replay.matching.noise import DEFAULT_RULES, Rules
 from recorder.store.queries.reader import LogReader
 from recorder.ui import api
+from recorder.ui.owners import Owners
 from recorder.ui.sql import Questions
 
 HERE = Path(__file__).parent
@@ -53,7 +55,9 @@ TYPES: Mapping[str, bytes] = {  # our own: a system may call JavaScript plain te
 }
 JSON = b"application/json"
 NO_STORE = (b"cache-control", b"no-store")
-STREAMS = 16  # at once: each looks at the log several times a second
+# at once, of an owner: each looks at the log several times a second
+STREAMS = 16
+REVOKED_S = 1.0  # between two looks whether the tokens are valid of what is open
 
 STATUSES: Mapping[type[Exception], tuple[int, str]] = {
     UsageError: (400, "usage"),
@@ -90,12 +94,31 @@ NO_TOKEN = Refusal(
 )
 
 
-class Guard:
-    """The token of a viewer, and the check of a request."""
+NO_NAMED_TOKEN = Refusal(
+    401,
+    "token_required",
+    "This viewer wants your token: open its address with #token=TOKEN behind it, or send X-Recorder-Token.",
+)
+NO_TLS = Refusal(
+    403,
+    "tls_required",
+    "This viewer is behind TLS: open it by https://, through a proxy which sets X-Forwarded-Proto.",
+)
 
-    def __init__(self) -> None:
+
+class Guard:
+    """The token of a viewer, and the check of a request.
+
+    With `bearer_of`, which says whose a token is, it lets in whoever shows one of those instead,
+    from any machine, as long as a proxy in front says that it came by TLS.
+    """
+
+    def __init__(self, bearer_of: Callable[[bytes], Bearer | None] | None = None) -> None:
         self.token = secrets.token_urlsafe(TOKEN_BYTES)
         self.port = 0  # where the viewer listens; nobody has the token before it is known
+        self._bearer_of = bearer_of or self._own_bearer
+        self._is_for_all = bearer_of is not None
+        self.no_token = NO_NAMED_TOKEN if self._is_for_all else NO_TOKEN
 
     def refusal(self, method: str, path: bytes, headers: Headers) -> Refusal | None:
         """Return why a request is refused before anybody asks for its token, or None.
@@ -105,32 +128,42 @@ class Guard:
         hosts = [value for name, value in headers if name == b"host"]
         if len(hosts) != 1:
             return Refusal(400, "bad_request", "A request needs exactly one Host header.")
-        if not is_local(hosts[0], ()):
+        if not is_local(hosts[0], (ANY_HOST,) if self._is_for_all else ()):
             return Refusal(
                 403, "host_not_allowed", "This Host is not one of ours: use 127.0.0.1 or localhost."
             )
+        forwarded = [value for name, value in headers if name == b"x-forwarded-proto"]
+        if self._is_for_all and forwarded != [b"https"]:
+            return NO_TLS
+        scheme = b"https://" if self._is_for_all else b"http://"
         origins = {value for name, value in headers if name == b"origin"}
-        if not origins <= {b"http://" + hosts[0]}:
+        if not origins <= {scheme + hosts[0]}:
             return Refusal(403, "origin_not_allowed", "Requests from other web pages are refused.")
         sites = {value for name, value in headers if name == b"sec-fetch-site"}
         if path != b"/" and not sites <= set(SITES):  # a link to the page itself may be anywhere
             return Refusal(403, "origin_not_allowed", "Requests from other web pages are refused.")
         return _size_refusal(method, headers)
 
-    def is_admitted(self, headers: Headers) -> bool:
-        """Return whether a request shows the token of this viewer."""
+    def bearer(self, headers: Headers) -> Bearer | None:
+        """Return who shows a token of this viewer; None if a request shows none."""
         shown = [value for name, value in headers if name == TOKEN_HEADER]
-        return len(shown) == 1 and compare_digest(shown[0], self.token.encode())
+        return self._bearer_of(shown[0]) if len(shown) == 1 else None
+
+    def _own_bearer(self, token: bytes) -> Bearer | None:
+        return Bearer() if compare_digest(token, self.token.encode()) else None
 
 
 class Viewer:
     """The application: an `App` of `recorder.proxy.http`."""
 
-    def __init__(self) -> None:
-        self.guard = Guard()
+    def __init__(self, owners: Owners | None = None) -> None:
+        """With `owners`, let in people with tokens of their own; `end_revoked` is to run then."""
+        self._owners = owners
+        self.guard = Guard(None if owners is None else owners.bearer_of)
         self.why_closed = "The log is not open yet: try again in a moment."
         self._context: api.Context | None = None
         self._files = _files()
+        self._open: dict[asyncio.Task[Any], Bearer] = {}
         self._streams: set[asyncio.Task[Any]] = set()
 
     def show(self, log: LogReader, url: URL, rules: Rules = DEFAULT_RULES) -> None:
@@ -147,6 +180,23 @@ class Viewer:
             task.cancel()
         if self._context is not None:
             self._context.questions.close()
+        if self._owners is not None:
+            self._owners.stop()
+
+    async def end_revoked(self) -> Never:
+        """End what is open of tokens that are not valid any more, for ever.
+
+        Only of those that were not valid a look before, either: a file of tokens that an editor is
+        just writing must not end all.
+        """
+        doubted: set[Bearer] = set()
+        while True:
+            await asyncio.sleep(REVOKED_S)
+            invalid = {bearer for bearer in self._open.values() if not bearer.is_valid()}
+            for task, bearer in self._open.items():
+                if bearer in invalid & doubted:
+                    task.cancel()
+            doubted = invalid
 
     async def __call__(self, incoming: ServerExchange) -> None:
         refused = self.guard.refusal(incoming.method, incoming.path, incoming.headers)
@@ -155,10 +205,18 @@ class Viewer:
             return
         if not incoming.path.startswith(b"/api/"):
             self._send_file(incoming)
-        elif self.guard.is_admitted(incoming.headers):
-            await self._ask(incoming)
-        else:
-            _refuse(incoming, NO_TOKEN)
+            return
+        bearer = self.guard.bearer(incoming.headers)
+        if bearer is None:
+            _refuse(incoming, self.guard.no_token)
+            return
+        task = asyncio.current_task()
+        assert task is not None
+        self._open[task] = bearer
+        try:
+            await self._ask(incoming, bearer)
+        finally:
+            del self._open[task]
 
     def _send_file(self, incoming: ServerExchange) -> None:
         path = self._files.get(incoming.path)
@@ -179,41 +237,46 @@ class Viewer:
         else:
             _respond(incoming, 200, headers, data)
 
-    async def _ask(self, incoming: ServerExchange) -> None:
+    async def _ask(self, incoming: ServerExchange, bearer: Bearer) -> None:
         """Answer a request for the API."""
-        try:
-            answer = await self._answer(incoming)
-        except RecorderError as error:
-            status, type = next(
-                found for kind, found in STATUSES.items() if isinstance(error, kind)
-            )
-            _refuse(incoming, Refusal(status, type, str(error)))
-            return
-        except Exception as error:
-            log.error(
-                "a page of the viewer could not be answered: %s", type_name(error), exc_info=error
-            )
-            _refuse(
-                incoming,
-                Refusal(500, "internal", f"The viewer failed ({type_name(error)}): that is a bug."),
-            )
-            return
-        if isinstance(answer, api.Streamed):
-            await self._stream(incoming, answer)
-        elif not isinstance(answer, Refusal):
-            data = await asyncio.to_thread(msgspec.json.encode, answer)
-            _respond(incoming, 200, [(b"content-type", JSON), NO_STORE], data)
-        else:
-            _refuse(incoming, answer)
+        async with contextlib.AsyncExitStack() as stack:
+            try:
+                context = await stack.enter_async_context(self._opened(bearer))
+                answer = await self._answer(incoming, context)
+            except RecorderError as error:
+                status, type = next(
+                    found for kind, found in STATUSES.items() if isinstance(error, kind)
+                )
+                answer = Refusal(status, type, str(error))
+            except Exception as error:
+                name = type_name(error)
+                log.error("a page of the viewer could not be answered: %s", name, exc_info=error)
+                answer = Refusal(500, "internal", f"The viewer failed ({name}): that is a bug.")
+            if isinstance(answer, api.Streamed):
+                await self._stream(incoming, answer)
+            elif not isinstance(answer, Refusal):
+                data = await asyncio.to_thread(msgspec.json.encode, answer)
+                _respond(incoming, 200, [(b"content-type", JSON), NO_STORE], data)
+            else:
+                _refuse(incoming, answer)
 
-    async def _answer(self, incoming: ServerExchange) -> Any:
+    @contextlib.asynccontextmanager
+    async def _opened(self, bearer: Bearer) -> AsyncIterator[api.Context | None]:
+        """Give the log as the bearer may read it. Raise `RecorderError`."""
+        if self._owners is None:
+            yield self._context
+        else:
+            async with self._owners.context(bearer) as context:
+                yield context
+
+    async def _answer(self, incoming: ServerExchange, context: api.Context | None) -> Any:
         """Return the answer of the route. Raise `RecorderError`."""
         is_post = incoming.method == "POST"
         endpoint, values = api.find(incoming.path)
         if is_post != (endpoint.method == "POST"):
             use = "GET" if is_post else "POST, with a JSON body"
             return Refusal(405, "method_not_allowed", f"Use {use} for this.")
-        if self._context is None:
+        if context is None:
             raise StoreError(self.why_closed)
         query = api.query_of(endpoint, incoming.query)
         body = None
@@ -224,13 +287,14 @@ class Viewer:
                     413, "request_too_large", f"The body is over {BODY_LIMIT_BYTES >> 20} MiB."
                 )
             body = api.body_of(data)
-        return await endpoint.handler(self._context, api.Parameters(values, query, body))
+        return await endpoint.handler(context, api.Parameters(values, query, body))
 
     async def _stream(self, incoming: ServerExchange, answer: api.Streamed) -> None:
         """Send the parts as they come, no faster than the client takes them."""
         task = asyncio.current_task()
         assert task is not None
-        if len(self._streams) >= STREAMS:
+        owner = self._open[task].owner
+        if [self._open[each].owner for each in self._streams].count(owner) >= STREAMS:
             _refuse(
                 incoming,
                 Refusal(

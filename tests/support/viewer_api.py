@@ -7,6 +7,7 @@ async with viewing(database) as viewer:
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
@@ -16,10 +17,13 @@ import msgspec
 from sqlalchemy import URL
 
 from recorder.archive.opening import open_log
+from recorder.commands.serving.tokens import TokenFile
 from recorder.proxy.http.server import Server
+from recorder.replay.matching.noise import DEFAULT_RULES
 from recorder.store.location import database_url
 from recorder.store.write.writer import Store
 from recorder.ui.app import Viewer
+from recorder.ui.owners import Owners
 from tests.support.facts import captured
 from tests.support.projects import stream
 from tests.support.rows import make_exchange, make_session
@@ -36,12 +40,21 @@ def request(
     return b"\r\n".join([*lines, b"", b""]) + body
 
 
-class Viewing:
-    """A viewer that runs."""
+BY_TLS = b"X-Forwarded-Proto: https"  # what a proxy with TLS says
 
-    def __init__(self, viewer: Viewer, server: Server) -> None:
+
+class Viewing:
+    """A viewer that runs, for who shows a token: its own, or that of a person."""
+
+    def __init__(self, viewer: Viewer, server: Server, token: str | None = None) -> None:
         self.viewer, self.server, self.port = viewer, server, server.port
-        self.token = b"X-Recorder-Token: " + viewer.guard.token.encode()
+        self.token = b"X-Recorder-Token: " + (token or viewer.guard.token).encode()
+        if token is not None:
+            self.token += b"\r\n" + BY_TLS
+
+    def of(self, token: str) -> Viewing:
+        """The same viewer, for another person."""
+        return Viewing(self.viewer, self.server, token)
 
     async def ask(self, data: bytes) -> RawResponse:
         async with await RawClient.connect(self.port) as client:
@@ -80,6 +93,24 @@ async def viewing(database: Path | URL, *, is_open: bool = True) -> AsyncIterato
             await server.stop(grace_s=0)
     finally:
         server.drop_clients()
+
+
+@contextlib.asynccontextmanager
+async def shared(url: URL, tokens: Path) -> AsyncIterator[Viewing]:
+    """A viewer for all who have a token of a file; `.of(token)` is it for one of them."""
+    owners = Owners(url, TokenFile(tokens).bearer, DEFAULT_RULES)
+    viewer = Viewer(owners)
+    server = Server(viewer, "127.0.0.1", 0, on_drain=viewer.shut_down)
+    await server.start()
+    try:
+        async with asyncio.TaskGroup() as tasks:
+            ending = tasks.create_task(viewer.end_revoked())
+            yield Viewing(viewer, server)
+            await server.stop(grace_s=0)
+            ending.cancel()
+    finally:
+        server.drop_clients()
+        await owners.close()
 
 
 def fill(

@@ -81,7 +81,7 @@ def _token(ctx: click.Context, param: click.Parameter, value: str | None) -> Tok
 def _listenable(ctx: click.Context, param: click.Parameter, value: str) -> str:
     host = value.removeprefix("[").removesuffix("]")
     is_guarded = ctx.params.get("token") is not None or ctx.params.get("tokens") is not None
-    if not _is_loopback(host) and not is_guarded:
+    if not is_loopback(host) and not is_guarded:
         raise click.BadParameter(
             f"{value!r} is not a loopback address such as 127.0.0.1, ::1 or localhost: "
             "anyone who reaches the port could use your upstreams. Require a token with --token or --tokens."
@@ -99,7 +99,7 @@ def _tokens(ctx: click.Context, param: click.Parameter, value: str | None) -> Pa
     return Path(value) if value else default_path()
 
 
-def _is_loopback(host: str) -> bool:
+def is_loopback(host: str) -> bool:
     try:
         return host == "localhost" or ip_address(host).is_loopback
     except ValueError:
@@ -231,7 +231,7 @@ class Door(NamedTuple):
     def entrance(self, port: int) -> str:
         """Return the URL that a client needs, with the token."""
         token = "" if self.token is None else f"/t/{self.token.text}"
-        return f"http://{_in_url(self.host)}:{port}{token}"
+        return f"http://{in_url(self.host)}:{port}{token}"
 
     def printed_entrance(self, port: int) -> str:
         """Return that URL for a terminal: a token that was given is not repeated."""
@@ -326,11 +326,11 @@ def refuse_itself(upstreams: Iterable[Upstream], port: int, hosts: Collection[st
     """Raise `UsageError` if an upstream is the server on that port itself."""
     for name, base in upstreams:
         there = urlsplit(base)
-        if there.port == port and is_local(_in_url(there.hostname or "").encode(), hosts):
+        if there.port == port and is_local(in_url(there.hostname or "").encode(), hosts):
             raise UsageError(
                 f"Upstream {name} ({base}) would be this recorder itself: give another --port."
             )
 
 
-def _in_url(host: str) -> str:
+def in_url(host: str) -> str:
     return f"[{host}]" if ":" in host else host

@@ -11,11 +11,13 @@ from __future__ import annotations
 
 from sqlalchemy import URL
 
+from recorder.errors import StoreError
 from recorder.store.async_engine import AsyncEngine, create_async_engine
-from recorder.store.engine import READERS, Fetch
+from recorder.store.engine import OWN_READER_ROLE, READERS, Fetch
 from recorder.store.postgres.connection import CONNECTION, prepare, require_tables
 from recorder.store.postgres.connection import translated as translated
 from recorder.store.postgres.ddl import READ_TABLES
+from recorder.store.postgres.rights import MAY_SEE_ALL
 from recorder.store.schema import READ_REVISION
 
 
@@ -32,3 +34,22 @@ async def revision(url: URL, fetch: Fetch) -> str | None:
     for (number,) in await fetch(READ_REVISION):
         return str(number)
     return None
+
+
+def login_url(url: URL, login: str) -> URL:
+    return (
+        url.difference_update_query(("user", "password"))
+        .set(username=login)
+        ._replace(password=None)
+    )
+
+
+async def require_own_rows(url: URL, fetch: Fetch) -> None:
+    [(login, may_see_all)] = await fetch(MAY_SEE_ALL)
+    if login != url.username:  # a server cuts names that are too long
+        raise StoreError(f"There is no login {url.username}: the server took it for {login}.")
+    if may_see_all:
+        raise StoreError(
+            f"The login {login} may see more than the rows of its own: give it the role "
+            f"{OWN_READER_ROLE} alone, after `recorder db upgrade --roles`."
+        )

@@ -138,6 +138,14 @@ that reads what is its own. None can log in.
 SEES_ALL = f"SELECT has_table_privilege('{SCHEMA}.{_PLACE}', 'SELECT')"
 """Selects whether the user sees more than the rows of its own."""
 
+MAY_SEE_ALL = f"""SELECT session_user, NOT row_security_active('{SCHEMA}.{_EXCHANGES}') OR EXISTS (
+    SELECT FROM pg_roles AS r WHERE pg_has_role(session_user, r.oid, 'MEMBER')
+    AND (r.rolsuper OR r.rolbypassrls OR has_table_privilege(r.oid, '{SCHEMA}.{_PLACE}', 'SELECT'))
+)"""
+"""Selects the login, and whether it sees more than the rows of its own, or can become one that
+does: a role is taken by SQL, too.
+"""
+
 OWNERS = f"""SELECT coalesce(string_agg(concat_ws(' and ', 'owner ' || owner, 'team ' || team), ', '), '')
 FROM {READERS} WHERE login = session_user"""
 """Selects the owners and teams whose rows the login sees, as text."""

@@ -13,11 +13,12 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import Any, NoReturn
 
 import aiosqlite
 from sqlalchemy import URL, event
 
+from recorder.errors import UsageError
 from recorder.store.async_engine import AsyncEngine, create_async_engine
 from recorder.store.engine import BUSY_TIMEOUT_S, READERS, Fetch
 from recorder.store.schema import READ_REVISION
@@ -53,6 +54,16 @@ async def revision(url: URL, fetch: Fetch) -> str | None:
     for (number,) in await fetch(READ_REVISION):
         return str(number)
     return None
+
+
+def login_url(_url: URL, _login: str) -> NoReturn:
+    raise UsageError(
+        "A file is for one user, whoever has a token: record into PostgreSQL, where each login sees its own rows."
+    )
+
+
+async def require_own_rows(url: URL, _fetch: Fetch) -> None:
+    login_url(url, "")
 
 
 async def _end_statement(connection: aiosqlite.Connection) -> None:

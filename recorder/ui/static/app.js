@@ -2,7 +2,7 @@
 
 import { el, fill, isTyping, showDialog } from "./dom.js";
 import { messageOf } from "./format.js";
-import { api, HttpSource, takeToken } from "./source.js";
+import { api, HttpSource, IN_HASH, takeToken } from "./source.js";
 
 /** @type {Record<string, () => Promise<{ render: Render }>>} */
 const PAGES = {
@@ -155,8 +155,9 @@ export async function start(source) {
     }
   };
   window.addEventListener("hashchange", (event) => {
-    // The page that is left may have written its place into the address since.
     const { hash } = new URL(event.newURL);
+    if (!source.isFile && IN_HASH.test(hash)) return location.reload(); // another token
+    // The page that is left may have written its place into the address since.
     if (location.hash !== hash) history.replaceState(null, "", hash);
     draw();
   });

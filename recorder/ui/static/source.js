@@ -12,11 +12,15 @@ const GONE = "The viewer does not answer: is `recorder ui` still running?";
 const TOKEN = "recorder.token";
 let kept = ""; // for this page, in a browser that stores nothing
 
+/** Where the address of a viewer for many people has the token: no proxy sees it there, and no log of one. */
+export const IN_HASH = /^#token=(.+)$/;
+
 /** Take the token out of the address, so that nobody copies it with a link. */
 export function takeToken() {
-  const given = new URLSearchParams(location.search).get("token");
+  const inHash = IN_HASH.exec(location.hash)?.[1];
+  const given = inHash ?? new URLSearchParams(location.search).get("token");
   if (given === null) return;
-  history.replaceState(null, "", location.pathname + location.hash);
+  history.replaceState(null, "", location.pathname + (inHash ? "" : location.hash));
   kept = given;
   try {
     localStorage.setItem(TOKEN, given);
