@@ -103,6 +103,19 @@ async def test_without_the_token_a_page_says_what_to_do(chromium: Browser, viewe
             assert answer.status == 401
 
 
+async def test_a_token_in_the_fragment_is_taken_out_of_the_address(
+    chromium: Browser, viewer: Viewer
+) -> None:
+    """It is typed behind the address that a page has, which alone loads nothing."""
+    async with opened(chromium, viewer.base) as tab:
+        tab.expect("status of 401")
+        await tab.page.goto(viewer.base)
+        await tab.page.get_by_role("alert").first.wait_for()
+        await tab.page.goto(f"{viewer.base}#token={viewer.token}")
+        await tab.page.get_by_role("heading", name="Latest sessions").wait_for()
+        assert tab.page.url == viewer.base
+
+
 async def test_another_site_reads_nothing(tab: Tab, viewer: Viewer) -> None:
     tab.expect(REFUSED)
     await tab.open("#/sessions")
