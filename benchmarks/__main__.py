@@ -124,6 +124,7 @@ def main(quick: bool, only: tuple[str, ...], rounds: int, path: Path | None) -> 
     relay       bytes to and fro on uvloop: the floor for an event loop in Python
     proxy       ours, recording off
     recording   ours, with journal and ingester as `recorder serve` runs them
+    shape       the same with `--content shape`
     strict      the same with durability = "strict"
     """
     now = datetime.datetime.now(datetime.UTC)

@@ -16,7 +16,7 @@ from benchmarks.traffic import BODY, COMPLETED, FRAME
 
 PATIENCE_S = 30.0  # for streams to begin, and to end: a run that takes longer has broken
 
-_STAMP = b'"sent":"0'  # the digits begin with a zero until a machine has been up for 31 years
+_STAMP = b'"timestamp":"0'  # the digits begin with a zero until a machine has been up for 31 years
 _DIGITS_AT = len(_STAMP) - 1
 _DIGITS = 19
 _DIGITS_END = _DIGITS_AT + _DIGITS

@@ -1,4 +1,4 @@
-"""Our proxy as a process: `python -m benchmarks.ours UPSTREAM_PORT [DATABASE [strict]]`.
+"""Our proxy as a process: `python -m benchmarks.ours UPSTREAM_PORT [DATABASE [strict|LEVEL]]`.
 
 Without a database it does not record. With one it is what `recorder serve` runs: journal, and the
 ingester process beside it. Prints its port; ends when its standard input does.
@@ -11,8 +11,9 @@ import sys
 from collections.abc import AsyncIterator
 
 from benchmarks.relay import until_stdin_ends
-from recorder.commands.serving.recording import recording
+from recorder.commands.serving.recording import parse_level, recording
 from recorder.proxy.app import Proxy
+from recorder.proxy.content_level import ContentLevels
 from recorder.proxy.http.server import Server, run, settle
 from recorder.proxy.routing import Routes, Upstream
 from recorder.proxy.upstream import UpstreamTransport
@@ -29,12 +30,14 @@ async def forwarding(upstreams: list[Upstream]) -> AsyncIterator[Proxy]:
         await transport.aclose()
 
 
-async def main(upstream_port: int, database: str = "", durability: str = "journal") -> None:
+async def main(upstream_port: int, database: str = "", form: str = "full") -> None:
     upstreams = [Upstream("openai", f"http://127.0.0.1:{upstream_port}")]
+    is_strict = form == "strict"
     records = database and recording(
         database_url(database),
         upstreams,
-        durability="strict" if durability == "strict" else "journal",
+        durability="strict" if is_strict else "journal",
+        levels=ContentLevels("full" if is_strict else parse_level(form)[1]),
     )
     async with records or forwarding(upstreams) as proxy:
         server = Server(proxy, "127.0.0.1", 0, on_drain=proxy.shutdown)

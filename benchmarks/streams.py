@@ -25,6 +25,7 @@ _CPU = (
     Column("CPU µs/event", "cpu_us"),
     Column("x relay", "cpu_us", "/", "relay"),
     Column("x proxy", "cpu_us", "/", "proxy"),
+    Column("x recording", "cpu_us", "/", "recording"),
     Column("ingester µs/event", "ingester_us"),
 )
 _LATENCY = (
@@ -47,7 +48,11 @@ _FIRST = (
 _MEMORY = (Column("KiB/stream", "stream_kib"),)
 _AS_SSE = "recording, SSE"
 _AGAINST_SSE = (Column("x SSE", "cpu_us", "/", _AS_SSE),)
-_RATE = (Column("events/s", "events_s"), Column("load", "load"))
+_RATE = (
+    Column("events/s", "events_s"),
+    Column("x recording", "events_s", "/", "recording"),
+    Column("load", "load"),
+)
 
 
 class Scenario(NamedTuple):

@@ -111,8 +111,16 @@ def _recording(upstream_port: int, folder: Path) -> _Program:
 
 
 def _strict(upstream_port: int, folder: Path) -> _Program:
+    return _recording_as("strict", upstream_port, folder)
+
+
+def _shape(upstream_port: int, folder: Path) -> _Program:
+    return _recording_as("shape", upstream_port, folder)
+
+
+def _recording_as(form: str, upstream_port: int, folder: Path) -> _Program:
     program = _recording(upstream_port, folder)
-    return program._replace(arguments=[*program.arguments, "strict"])
+    return program._replace(arguments=[*program.arguments, form])
 
 
 def _nginx(upstream_port: int, folder: Path) -> _Program:
@@ -145,6 +153,7 @@ _PROGRAMS: dict[str, Callable[[int, Path], _Program]] = {
     "relay": _relay,
     "proxy": _proxy,
     "recording": _recording,
+    "shape": _shape,
     "strict": _strict,
 }
 
@@ -155,7 +164,7 @@ _IF_INSTALLED = {"nginx": "nginx", "mitmproxy": "mitmdump"}  # by the name of th
 def names(*, few: bool = False) -> list[str]:
     """What can be measured here, in the order of the table."""
     if few:
-        return [DIRECT, "relay", "proxy", "recording"]
+        return [DIRECT, "relay", "proxy", "recording", "shape"]
     return [
         DIRECT,
         *(name for name in _PROGRAMS if shutil.which(_IF_INSTALLED.get(name, sys.executable))),

@@ -16,7 +16,7 @@ CONTENT_TYPE = ("Content-Type", "text/event-stream; charset=utf-8")
 
 _HEAD = b'event: response.output_text.delta\ndata: {"type":"response.output_text.delta","sequence_number":%d,'
 _ITEM = b'"item_id":"msg_68af4030baa48193b0b43b4c2a176a1a0f3ae1f7d9","output_index":0,"content_index":0,'
-_REST = b'"delta":" lorem","logprobs":[],"obfuscation":"kJ8vQ2xT0a","sent":"%b"}\n\n'
+_REST = b'"delta":" lorem","logprobs":[],"obfuscation":"kJ8vQ","timestamp":"%b"}\n\n'
 FRAME = _HEAD + _ITEM + _REST  # of a sequence number and a time of 19 digits: 270 bytes
 COMPLETED = (
     b'event: response.completed\ndata: {"type":"response.completed","sequence_number":%d,'

@@ -29,7 +29,7 @@ from recorder.wire.content.filler import BlankKey, FillerKey
 from recorder.wire.content.shape import Shaper, unkept
 from recorder.wire.content_coding import Decoder, UndecodableError
 from recorder.wire.dialects import by_name, by_request
-from recorder.wire.framing import JSON_ARRAY, SSE, Framing, Splitter
+from recorder.wire.framing import JSON_ARRAY, NDJSON, SSE, Framing, Splitter
 from recorder.wire.framing.sse import Piece, begins_stream
 from recorder.wire.request_body import REQUEST_LIMIT, decoded_body
 
@@ -83,7 +83,7 @@ class ShapedJournal:
         self._inner, self._key = inner, key
 
     def exchange(self) -> RecordWriter:
-        return _ShapedWriter(self._inner.exchange(), self._key)
+        return _ShapedWriter(self._inner.exchange(), self._key, self._inner.flush)
 
     def flush(self) -> None:
         self._inner.flush()
@@ -95,8 +95,8 @@ class _ShapedWriter:
     What is not shaped yet is held here.
     """
 
-    def __init__(self, inner: RecordWriter, key: FillerKey) -> None:
-        self._inner, self._key = inner, key
+    def __init__(self, inner: RecordWriter, key: FillerKey, flush: Callable[[], None]) -> None:
+        self._inner, self._key, self._flush = inner, key, flush
         self._shaper = Shaper(key, by_name("other"))
         # of a request whose body is still to come
         self._head: tuple[int, RequestHead] | None = None
@@ -132,7 +132,11 @@ class _ShapedWriter:
             self.write(mark, t_ns, payload)
 
     def later(self, t_ns: int, data: bytes, then: Sink) -> bool:
+        shape = self._response.whole(data)
+        if shape is not None:
+            return self._inner.later(t_ns, shape, lambda _: then(data))
         self._response.chunk(t_ns, data)
+        self._flush()  # what waits is of earlier chunks: the client has them first
         then(data)
         return False
 
@@ -184,20 +188,39 @@ class _HeldResponse:
         self._reads: deque[tuple[int, int]] = deque()
         self._ready = bytearray()  # shapes that are not written yet
         self._lost = _NotKept(Mark.CHUNK)
-        self._is_lost = False
+        self._is_lost = self._is_coded = False
+        self._is_between = False  # the next read begins an event, and nothing is held
 
     def begin(self, target: str, head: ResponseHead) -> ResponseHead:
         """Return the head as it is true for what is written."""
         headers = {name.lower(): value for name, value in head.headers}
         self._framing = self._shaper.dialect.framing_of(target, head.status, head.headers)
         self._decoder = Decoder(headers.get(_CODED))
+        self._is_coded = _CODED in headers
         self._is_lost = head.status == SWITCHED
         if self._framing not in (None, JSON_ARRAY) and not self._is_lost:
             self._splitter = self._framing.splitter() if self._framing else None
         kept = [each for each in head.headers if each[0].lower() != _CODED]
         return msgspec.structs.replace(head, headers=kept)
 
+    def whole(self, data: bytes) -> bytes | None:
+        """Return the shape of a read that is one event like an earlier one; None of any other.
+
+        Then `chunk` need not see it.
+        """
+        return self._shaper.known(data) if self._is_between else None
+
     def chunk(self, t_ns: int, data: bytes) -> None:
+        """Take a read of the wire, and write all whose shape is known."""
+        self._chunk(t_ns, data)
+        self._is_between = (
+            self._framing in (SSE, NDJSON)
+            and self._splitter is not None
+            and not self._is_coded
+            and not (self._is_lost or self._reads or self._ready or self._splitter.rest)
+        )
+
+    def _chunk(self, t_ns: int, data: bytes) -> None:
         if self._is_lost:
             self._lost.add(t_ns, data)
             return

@@ -17,18 +17,22 @@ from __future__ import annotations
 
 import re
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
-from typing import Any
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache, partial
+from typing import Any, NamedTuple
 
 from recorder.wire.content.filler import Filler, FillerKey
 from recorder.wire.dialects import DIALECTS, Dialect
 from recorder.wire.dialects.json_values import decoded, decoded_or_none, names
 from recorder.wire.dialects.keys import DONE
-from recorder.wire.framing import Framing
+from recorder.wire.framing import AWS_EVENT_STREAM, Framing
 from recorder.wire.framing.sse import BOM
 from recorder.wire.redaction.bodies import placeholder
 
+# forms of events that come again: a stream has one or two at a time
+_PATTERNS = 8
+_VARIABLES = 32  # of a form: what has more, as usage with all its counts, comes once
 # texts of one response that are open at once: the most that was seen has some thirty calls
 _LANES = 256
 
@@ -70,12 +74,61 @@ _SUMMARY = re.compile("auto|concise|detailed|none")
 _FINE_TUNED = "ft:"
 _DATA_URL = re.compile(rb"data:[\w/.+-]{1,80};base64,")
 
+_PADDING = re.compile("[A-Za-z0-9]{0,64}")  # by chance: OpenAI has it beside each delta
+_QUOTED = re.compile(rb'[^"\\\x00-\x1f]*+(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})[^"\\\x00-\x1f]*+)*+')
+_ARGUMENTS = re.compile(rb"(?!(?:null|\{\})\Z)" + _QUOTED.pattern)
+
 _TOKEN = re.compile(
     rb'"([^"\\]*+(?:\\.[^"\\]*+)*+)(?:"(\s*:)?|\\?\Z)|-?[0-9][0-9.eE+-]*', re.DOTALL
 )
 
 _Fill = Callable[[bytes], bytes]
 _Holders = Sequence[Mapping[str, Any]]
+_Lane = tuple[Any, ...]
+
+
+class _Variable(NamedTuple):
+    """What may stand at a place of events of the same form."""
+
+    # None: what else may stand there is not known, a value is decided by what it is
+    fits: Callable[[bytes], object] | None
+    fill: _Fill | None  # None: it stays
+
+
+class _Pattern(NamedTuple):
+    """The form of an event: what is the same in all that have it, and what stands between that.
+
+    Most events of a stream are like one before but for a text and a number. To find these takes two
+    microseconds; to decode the event, and to decide on each of its strings, thirty.
+    """
+
+    start: bytes
+    places: Sequence[tuple[_Variable, bytes]]  # with what follows each
+
+    def values(self, raw: bytes) -> list[bytes] | None:
+        """Return what stands at the variables of an event; None if it has another form.
+
+        What follows a text begins with the quote that ends it: before one that does not, there is a
+        backslash, and the text does not fit.
+        """
+        if not raw.startswith(self.start):
+            return None
+        at, values = len(self.start), list[bytes]()
+        for (fits, _), constant in self.places:
+            end = raw.find(constant, at)
+            value = raw[at:end]
+            if end < 0 or fits is None or not fits(value):
+                return None
+            values.append(value)
+            at = end + len(constant)
+        return values if at == len(raw) else None
+
+    def filled(self, values: Sequence[bytes]) -> bytes:
+        """Return an event with filler at its variables."""
+        pieces = [self.start]
+        for value, ((_, fill), constant) in zip(values, self.places, strict=True):
+            pieces += (value if fill is None else fill(value), constant)
+        return b"".join(pieces)
 
 
 class Shaper:
@@ -85,8 +138,11 @@ class Shaper:
         """With `maps_ids` ids become others of their form, the same one the same."""
         self._key, self.dialect = key, dialect
         self._maps_ids = maps_ids
+        self._text, self._number = _Variable(None, key.filled), _Variable(None, key.number)
         self._pieces = frozenset(path.replace(".*", "") for path in dialect.fields.pieces)
-        self._lanes: dict[tuple[Any, ...], tuple[str | None, Filler]] = {}
+        self._lanes: dict[_Lane, tuple[str | None, Filler]] = {}
+        self._latest: tuple[_Lane, Filler] = ((), Filler(key))
+        self._patterns: deque[_Pattern] = deque(maxlen=_PATTERNS)
 
     def document(self, data: bytes) -> bytes:
         """Return the shape of a body, or of a message of the client. Never raises."""
@@ -101,26 +157,44 @@ class Shaper:
 
     def frame(self, raw: bytes, framing: Framing) -> bytes:
         """Return the shape of an event of a stream, of any framing. Never raises."""
+        return self.known(raw) or self._frame(raw, framing)
+
+    def known(self, raw: bytes) -> bytes | None:
+        """Return the shape of an event that is like an earlier one but for its texts and numbers;
+        None if it is like none.
+        """
+        if not raw.isascii() and not _is_text(raw):
+            return None
+        for pattern in self._patterns:
+            values = pattern.values(raw)
+            if values is not None:
+                return pattern.filled(values)
+        return None
+
+    def _frame(self, raw: bytes, framing: Framing) -> bytes:
         if raw.startswith(BOM):
-            return BOM + self.frame(raw.removeprefix(BOM), framing)
+            return BOM + self._frame(raw.removeprefix(BOM), framing)
         fields = framing.fields(raw)
         if fields.data is None:  # JSON at most: an error
             return self._json(raw, is_piece=False)
         if fields.data_start is None:  # in several lines
             return self._loose(raw)
-        return framing.with_data(raw, fields, self.payload(fields.data))
+        if framing is AWS_EVENT_STREAM:  # with sums
+            return framing.with_data(raw, fields, self._payload(fields.data))
+        end = fields.data_start + len(fields.data)
+        return self._payload(fields.data, raw[: fields.data_start], raw[end:])
 
-    def payload(self, data: bytes) -> bytes:
-        """Return the shape of the payload of an event."""
+    def _payload(self, data: bytes, before: bytes = b"", after: bytes = b"") -> bytes:
+        """Return the shape of the payload of an event, between what stands around it."""
         if data.strip() == DONE.encode():
-            return data
+            return before + data + after
         inner = self.dialect.unwrapped(data)
         if inner is data or inner == data:
-            return self._json(data, is_piece=True)
+            return self._json(data, before, after, is_piece=True)
         coded = b64encode(inner)  # within the payload, in base64: Bedrock
         if coded not in data or b64decode(coded) != inner:
-            return self._json(data, is_piece=False)
-        return data.replace(coded, b64encode(self._json(inner, is_piece=True)))
+            return before + self._json(data, is_piece=False) + after
+        return before + data.replace(coded, b64encode(self._json(inner, is_piece=True))) + after
 
     def comment(self, raw: bytes) -> bytes:
         """Return the shape of a comment of a stream: servers have one that says that they are
@@ -143,32 +217,27 @@ class Shaper:
 
     # -- JSON: a plan of its tokens by its values, then the tokens in its bytes
 
-    def _json(self, data: bytes, *, is_piece: bool) -> bytes:
+    def _json(
+        self, data: bytes, before: bytes = b"", after: bytes = b"", *, is_piece: bool
+    ) -> bytes:
         try:
+            data.decode()  # what reads JSON takes half an emoji for a character
             value = decoded(data)
         except ValueError:
-            return self._loose(data)
-        plan: list[_Fill | None] = []
+            return before + self._loose(data) + after
+        plan: list[_Variable | None] = []
         self._add(plan, value, (), (), is_piece=is_piece, is_text=False)
-        fills = iter(plan)
-        pieces: list[bytes] = []
-        after = 0
-        for token in _TOKEN.finditer(data):
-            fill = next(fills, _MISSING)
-            if fill is _MISSING:
-                return self._loose(data)
-            if fill is not None:
-                group = 0 if token[1] is None else 1
-                start, end = token.span(group)
-                pieces += [data[after:start], fill(data[start:end])]
-                after = end
-        if next(fills, _MISSING) is not _MISSING:  # a name that is there twice
-            return self._loose(data)
-        return b"".join([*pieces, data[after:]])
+        tokens = [*_TOKEN.finditer(data)]
+        if len(tokens) != len(plan):  # a name that is there twice
+            return before + self._loose(data) + after
+        pattern, values = _pattern_of(data, tokens, plan, before, after)
+        if is_piece and len(values) <= _VARIABLES and all(map(_is_open, pattern.places)):
+            self._patterns.appendleft(pattern)
+        return pattern.filled(values)
 
     def _add(
         self,
-        plan: list[_Fill | None],
+        plan: list[_Variable | None],
         value: Any,
         path: tuple[str, ...],
         holders: tuple[Mapping[str, Any], ...],
@@ -179,13 +248,13 @@ class Shaper:
         """Add how each token of a value is filled, in their order; None for one that stays."""
         if isinstance(value, str):
             plan.append(
-                self._key.filled if is_text else self._fill(value, path, holders, is_piece=is_piece)
+                self._text if is_text else self._string(value, path, holders, is_piece=is_piece)
             )
         elif isinstance(value, dict):
             is_text = is_text or _is_called_with(path)
             is_named = is_text or path[-1:] == ("properties",)
             for name, inner in value.items():
-                plan.append(self._key.filled if is_named else None)
+                plan.append(self._text if is_named else None)
                 self._add(
                     plan,
                     inner,
@@ -200,11 +269,12 @@ class Shaper:
             for inner in value:
                 self._add(plan, inner, (*path, "*"), holders, is_piece=is_piece, is_text=is_text)
         elif value is not None and not isinstance(value, bool):
-            plan.append(self._key.number if is_text else None)
+            staying = None if path[-1:] and path[-1] in _PLACES else _NUMBER
+            plan.append(self._number if is_text else staying)
 
-    def _fill(
+    def _string(
         self, value: str, path: tuple[str, ...], holders: _Holders, *, is_piece: bool
-    ) -> _Fill | None:
+    ) -> _Variable | None:
         """Return how a string is filled; None if it stays."""
         name = next((step for step in reversed(path) if step != "*"), "")
         form = _form_of(name)
@@ -215,14 +285,17 @@ class Shaper:
             and form.fullmatch(value)
             and _is_structure(name, holders[-1] if holders else {})
         ):
-            return self._id_between_quotes if self._maps_ids and form is _ID else None
+            is_mapped = self._maps_ids and form in (_ID, _PADDING)
+            return _Variable(None, self._id_between_quotes) if is_mapped else _STAYING.get(form)
         if name == "arguments" and value in _NO_ARGUMENTS:
             return None
+        fits = _ARGUMENTS.fullmatch if name == "arguments" else _QUOTED.fullmatch
+        fill = self._whole
         if is_piece and (
             not _PIECES.isdisjoint(path) or ".".join(path).replace(".*", "") in self._pieces
         ):
-            return self._lane(path, holders).filled
-        return self._whole
+            fill = partial(self._continued, *_lane_of(path, holders))
+        return _Variable(fits if form is None else None, fill)
 
     def _whole(self, text: bytes) -> bytes:
         """Return the filler of a text. A picture in a URL stays one."""
@@ -233,23 +306,22 @@ class Shaper:
     def _id_between_quotes(self, text: bytes) -> bytes:
         return self.id(text.decode()).encode() if b"\\" not in text else self._key.filled(text)
 
-    def _lane(self, path: tuple[str, ...], holders: _Holders) -> Filler:
-        """Return the filler of the text that a piece continues."""
-        place: list[Any] = [path, holders[0].get("type")]
-        id: str | None = None
-        for number, holder in enumerate(holders):
-            place += [holder[name] for name in _PLACES if isinstance(holder.get(name), str | int)]
-            if number or path[-1] in _PIECES:
-                id = holder.get("id") or id  # a call has it in its first piece, or in each
-            if "output_index" not in holder:  # beside it, gateways have another id in each event
-                place.append(holder.get("item_id"))
-        lane = tuple(place)
+    def _continued(self, lane: _Lane, id: str | None, piece: bytes) -> bytes:
+        """Return the filler of a piece, after those of the same text."""
+        latest, filler = self._latest
+        if lane is not latest:  # of another form of events, it may be equal
+            filler = self._open(lane, id)
+        return filler.filled(piece)
+
+    def _open(self, lane: _Lane, id: str | None) -> Filler:
+        """Return the filler of the text in a lane, which becomes the latest one."""
         known_id, filler = self._lanes.pop(lane, (id, None))
         if filler is None or (id is not None and id != known_id):
             known_id, filler = id, Filler(self._key)
         if len(self._lanes) >= _LANES:
             del self._lanes[next(iter(self._lanes))]
         self._lanes[lane] = known_id, filler
+        self._latest = lane, filler
         return filler
 
     # -- what is no JSON, or none that can be read
@@ -275,7 +347,6 @@ class Shaper:
         return field[1] + (field[2] if field[1].startswith(_KEPT_FIELDS) else self._loose(field[2]))
 
 
-_MISSING: Any = object()
 _BROKEN_JSON = re.compile(rb"\s*[{\[](?:[\s{}\[\]:,0-9.eE+-]|true|false|null)*+[a-z]{0,5}")
 _LINES = re.compile(rb"(?:data|event|id|retry|error)?:")
 _FIELD = re.compile(rb"^((?:data|event|id|retry|error)?: ?|)([^\r\n]+)", re.MULTILINE)
@@ -283,6 +354,52 @@ _KEPT_FIELDS = (b"event:", b"id:", b"retry:")
 _ALIVE = re.compile(
     rb"\s*:?\s*(?i:ping|keep-?alive|heartbeat|openrouter processing|ok|connected)?\s*"
 )
+
+
+def _pattern_of(
+    data: bytes,
+    tokens: Iterable[re.Match[bytes]],
+    plan: Iterable[_Variable | None],
+    before: bytes,
+    after: bytes,
+) -> tuple[_Pattern, list[bytes]]:
+    """Return the form of an event, and what stands at its variables."""
+    constants, variables, values = list[bytes](), list[_Variable](), list[bytes]()
+    begun = 0
+    for token, variable in zip(tokens, plan, strict=True):
+        if variable is not None:
+            start, end = token.span(0 if token[1] is None else 1)
+            constants.append(data[begun:start])
+            variables.append(variable)
+            values.append(data[start:end])
+            begun = end
+    first, *others = *constants, data[begun:] + after
+    return _Pattern(before + first, list(zip(variables, others, strict=True))), values
+
+
+def _is_open(place: tuple[_Variable, bytes]) -> bool:
+    return place[0].fits is not None
+
+
+def _is_text(raw: bytes) -> bool:
+    try:
+        raw.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _lane_of(path: tuple[str, ...], holders: _Holders) -> tuple[_Lane, str | None]:
+    """Return the text that a piece at that path continues, and the id of its call."""
+    place: list[Any] = [path, holders[0].get("type")]
+    id: str | None = None
+    for number, holder in enumerate(holders):
+        place += [holder[name] for name in _PLACES if isinstance(holder.get(name), str | int)]
+        if number or path[-1] in _PIECES:
+            id = holder.get("id") or id  # a call has it in its first piece, or in each
+        if "output_index" not in holder:  # beside it, gateways have another id in each event
+            place.append(holder.get("item_id"))
+    return tuple(place), id
 
 
 def unkept(data: bytes, key: FillerKey) -> bytes:
@@ -297,12 +414,14 @@ def _form_of(name: str) -> re.Pattern[str] | None:
     """Return the form of a value that makes it structure in a member of that name; None if nothing
     does.
     """
-    if name in _IDS or _ID_NAMED.fullmatch(name):
+    if name in _IDS or name == "system_fingerprint" or _ID_NAMED.fullmatch(name):
         return _ID
     if name in _TIMES:
         return _TIME
     if name == "summary":  # that a request asks for; else it is one
         return _SUMMARY
+    if name == "obfuscation":
+        return _PADDING
     return (
         _WORD
         if name in _WORDS or name in _TOOLS or name.startswith("$") or name == "code"
@@ -341,3 +460,8 @@ def _declared(kind: str) -> frozenset[str]:
 
 
 _IDS, _TIMES = _declared("id"), _declared("time")
+_NUMBER = _Variable(re.compile(rb"-?[0-9][0-9.eE+-]*").fullmatch, None)
+_STAYING = {
+    form: _Variable(re.compile(form.pattern.encode()).fullmatch, None) for form in (_TIME, _PADDING)
+}
+"""Values that stay, but differ in events of the same form."""
