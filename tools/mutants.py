@@ -394,7 +394,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "B16: the records of open exchanges are not put into the bucket before the place that needs them",
-        "recorder/shipping/collector.py",
+        "recorder/shipping/collection.py",
         "            self._bucket.put(self._object(path), path.read_bytes())\n",
         "            pass\n",
         "tests/integration/shipping/test_collector.py::test_a_second_collector_goes_on_where_one_died",
@@ -421,7 +421,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "B16: a segment is deleted though a stream that began in it is open",
-        "recorder/shipping/collector.py",
+        "recorder/shipping/collection.py",
         "if each.number < place.segment]",
         "if each.number < self._newest]",
         "tests/integration/shipping/test_collector.py::test_segments_of_open_streams_stay_until_these_are_carried_over",

@@ -13,6 +13,7 @@ from recorder.commands.serving.collecting import Collecting
 from recorder.commands.terminal.options import Parsed, database_option
 from recorder.commands.terminal.output import echo, log_to_stderr
 from recorder.commands.terminal.rules import declare_dialects, redactor
+from recorder.errors import UsageError
 from recorder.shipping.bucket import Bucket, Prefix, parse_prefix
 from recorder.store.location import chosen_url, database_name
 
@@ -44,6 +45,10 @@ def command(db: str | None, prefix: Prefix, keep: Prefix | None, admin_port: int
     """
     log_to_stderr()
     declare_dialects()
+    if keep is not None and f"{keep.url}/".startswith(f"{prefix.url}/"):
+        raise UsageError(
+            f"{keep.url} is where segments come from: give --keep a place outside of {prefix.url}."
+        )
     kept = None if keep is None else Bucket(keep, "collect")
     collecting = Collecting(Bucket(prefix, "collect"), kept, chosen_url(db), redactor())
     asyncio.run(_collect(collecting, admin_port))

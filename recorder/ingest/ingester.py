@@ -137,6 +137,26 @@ class Ingester:
 
         Returns how many bytes that was.
         """
+        size = self._feed(writer_is_dead=writer_is_dead)
+        self._commit_read(size)
+        return size
+
+    def drain(self, between: Callable[[], object] = lambda: None) -> None:
+        """Ingest to the end of what the journal holds now, short segments with one commit.
+
+        `between` is called after each commit: what takes long must not keep others waiting.
+        """
+        size_bytes = 0
+        while size := self._feed():
+            size_bytes += size
+            if size_bytes >= BATCH_BYTES:
+                self._commit_read(size_bytes)
+                size_bytes = 0
+                between()
+        self._commit_read(size_bytes)
+
+    def _feed(self, *, writer_is_dead: bool = False) -> int:
+        """Read on, in one segment. Return how many bytes that was."""
         records = self._reader.read(BATCH_BYTES, writer_is_dead=writer_is_dead)
         if self._report_damage() and records:
             # what is committed or carried over from now on has the damage
@@ -149,12 +169,15 @@ class Ingester:
             self._position = record.position
             if self._assembler.batch.size_bytes > COMMIT_BYTES:
                 self._commit()
-        if records or self._reader.position.segment > self._position.segment:
+        return sum(map(len, map(_payload, records)), HEADER.size * len(records))
+
+    def _commit_read(self, size_bytes: int) -> None:
+        """Commit what was read since the last commit, if that was something."""
+        if size_bytes or self._reader.position.segment > self._position.segment:
             # past the end of a segment, too: then it can be deleted
             self._position = self._reader.position
             self._commit()
         self._scrubber.scrub(self._records.place, self._assembler.open)
-        return sum(map(len, map(_payload, records)), HEADER.size * len(records))
 
     def _report_damage(self) -> bool:
         is_damaged = bool(self._reader.damaged)
@@ -180,11 +203,6 @@ class Ingester:
             self._store.tidy()
             if not size:
                 self._heartbeat.rest()
-
-    def drain(self) -> None:
-        """Ingest to the end of what the journal holds now."""
-        while self.step():
-            pass
 
     def finish(self) -> None:
         """Ingest the rest of a dead recorder as `end` does, and forget it.

@@ -138,16 +138,13 @@ class Bucket:
         with self._translated():
             return bytes(self._library.get(self._store, name).bytes())
 
-    def list(self) -> list[StoredObject]:
-        """Return all objects."""
-        found: list[StoredObject] = []
+    def list(self) -> Iterator[StoredObject]:
+        """Yield all objects, of which others may have written a million here."""
         with self._translated():
             for page in self._library.list(self._store):
                 for each in page:
-                    found.append(
-                        StoredObject(each["path"], each["size"], each["last_modified"].timestamp())
-                    )
-        return found
+                    stored_s = each["last_modified"].timestamp()
+                    yield StoredObject(each["path"], each["size"], stored_s)
 
     def delete(self, names: Sequence[str]) -> None:
         """Delete objects.

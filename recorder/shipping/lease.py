@@ -11,7 +11,7 @@ same rows, once.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import NamedTuple
 
 from recorder.shipping.bucket import Bucket
@@ -55,20 +55,42 @@ class Leases:
         `shipped` is what the bucket had a moment ago. Raise `BucketError`; then the lease may be
         taken or not.
         """
-        now_s = self._clock()
         held = self._held.get(recorder_id)
-        is_held = held is not None and held.number == shipped.lease
-        if held is not None and is_held and now_s - held.since_s < RENEW_S:
-            return True
-        is_tried = self._tried.get(recorder_id) == shipped.lease and shipped.lease > 0
-        if is_held or (
-            self._is_ours(recorder_id, shipped.lease)
-            if is_tried
-            else self.may_be_had(recorder_id, shipped)
-        ):
-            return self._take(recorder_id, shipped, now_s)
+        # what is held may be newer than the list is
+        if held is not None and held.number >= shipped.lease:
+            return not self._is_due(held) or self._take(recorder_id, held.number)
         self._held.pop(recorder_id, None)
-        return False
+        if self._tried.get(recorder_id) == shipped.lease > 0:
+            is_free = self._is_ours(recorder_id, shipped.lease)
+        else:
+            is_free = self.may_be_had(recorder_id, shipped)
+        return is_free and self._take(recorder_id, shipped.lease)
+
+    def keep(self) -> None:
+        """Keep all that is held, without a look at the bucket: a large commit takes longer than a
+        lease lasts.
+
+        Raise `BucketError`.
+        """
+        for recorder_id, held in [*self._held.items()]:
+            if self._is_due(held) and self._take(recorder_id, held.number):
+                self._bucket.delete([_name(recorder_id, held.number)])
+
+    def forget_all_but(self, recorder_ids: Collection[str]) -> None:
+        """Forget recorders that the bucket does not have: it has new ones forever."""
+        for known in (self._seen, self._tried):
+            for recorder_id in known.keys() - recorder_ids:
+                del known[recorder_id]
+
+    @property
+    def is_one_due(self) -> bool:
+        """Return whether `keep` has something to do."""
+        return any(map(self._is_due, [*self._held.values()]))
+
+    @property
+    def held(self) -> set[str]:
+        """Return the recorders whose leases are held."""
+        return {*self._held}
 
     def release(self, recorder_id: str) -> None:
         """Let go of a lease, if it is held. Raise `BucketError`."""
@@ -88,8 +110,12 @@ class Leases:
             and self._bucket.get(_name(recorder_id, number)) == self._me
         )
 
-    def _take(self, recorder_id: str, shipped: Shipped, now_s: float) -> bool:
-        number = self._tried[recorder_id] = shipped.lease + 1
+    def _is_due(self, held: _Seen) -> bool:
+        return self._clock() - held.since_s >= RENEW_S
+
+    def _take(self, recorder_id: str, before: int) -> bool:
+        now_s = self._clock()
+        number = self._tried[recorder_id] = before + 1
         if not self._bucket.put(_name(recorder_id, number), self._me) and not self._is_ours(
             recorder_id, number
         ):

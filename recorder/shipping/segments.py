@@ -7,6 +7,9 @@
 | `RECORDER/carried-SEGMENT-OFFSET` | the records of exchanges that are open at that place, of a collector |
 | `RECORDER/lease-000001` | see `recorder.shipping.lease` |
 
+Before `RECORDER` there may be one folder, `EDGE/`, of an edge that may write nowhere else. Any
+other name is of another program, and is not touched.
+
 The checksum is in the name, so that it holds in every store, and another content would be another
 object.
 """
@@ -31,8 +34,9 @@ LEASE = "lease-"
 # a segment has 16 MiB, and the record with which it is full one of 16 MiB
 SEGMENT_LIMIT_BYTES = 64 * 2**20
 
+_UUID = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 _NAME = re.compile(
-    rf"(?P<recorder>[\w-]{{1,64}})/"
+    rf"(?P<folder>(?:[\w-][\w.-]{{0,127}}/)?{_UUID})/"
     rf"(?:(?P<segment>\d{{6,9}})-(?P<sha256>[0-9a-f]{{64}}){re.escape(SUFFIX)}"
     rf"|{LEASE}(?P<lease>\d{{6,9}})|(?P<carried>{PREFIX}\d+-\d+)|{END})",
     re.ASCII,
@@ -76,6 +80,7 @@ class Shipped(msgspec.Struct):
     carried: list[str] = []
     lease: int = 0  # the highest number, 0 without one
     leases: list[str] = []
+    leased_s: float = 0.0  # when the newest lease was written, by the clock of the store
     has_ended: bool = False
 
     @property
@@ -90,21 +95,19 @@ class Shipped(msgspec.Struct):
 
 
 def by_recorder(objects: Iterable[StoredObject]) -> dict[str, Shipped]:
-    """Return what a bucket has, by recorder, segments in order.
-
-    Objects of other names are not looked at.
-    """
+    """Return what a bucket has, by recorder with the folder before it, segments in order."""
     found: dict[str, Shipped] = {}
     for each in objects:
         name = _NAME.fullmatch(each.name)
         if name is None:
             continue
-        shipped = found.setdefault(name["recorder"], Shipped())
+        shipped = found.setdefault(name["folder"], Shipped())
         if name["segment"]:
             shipped.segments.append(Segment(int(name["segment"]), name["sha256"], each))
         elif name["lease"]:
             shipped.leases.append(each.name)
             shipped.lease = max(shipped.lease, int(name["lease"]))
+            shipped.leased_s = max(shipped.leased_s, each.stored_s)
         elif name["carried"]:
             shipped.carried.append(each.name)
         else:
@@ -113,6 +116,11 @@ def by_recorder(objects: Iterable[StoredObject]) -> dict[str, Shipped]:
         shipped.segments.sort()
         shipped.leases.sort(key=in_order)
     return found
+
+
+def recorder_of(folder: str) -> str:
+    """Return the recorder whose objects are in a folder."""
+    return folder.rpartition("/")[2]
 
 
 def in_order(name: str) -> tuple[int, str]:

@@ -24,7 +24,10 @@ from recorder.wire.redaction.bodies import Redactor
 
 log = logging.getLogger(__name__)
 
-POLL_S = 0.5  # between two looks at the bucket when there is nothing new: each is a request
+# between the beginnings of two looks at the bucket, each of which is a request. When nothing comes
+# it grows, so that a segment waits for less than the 5 s which `/healthz` and `doctor` allow
+LOOK_S, IDLE_LOOK_S = 1.0, 3.0
+GROWTH = 1.25
 STATUS_S = 1.0  # between two notes for `recorder doctor`
 
 BUILD, *_ = METRICS
@@ -101,12 +104,16 @@ class Collecting:
             status=self.status,
         )
         with contextlib.closing(collector):
+            every_s = LOOK_S
             while not self._stop.is_set():
+                began_s = time.monotonic()
                 has_taken = collector.step()
                 self._note()
-                if not has_taken:
-                    store.tidy()
-                    self._stop.wait(POLL_S)
+                if has_taken and self.status.waiting:
+                    continue
+                store.tidy()
+                every_s = LOOK_S if has_taken else min(every_s * GROWTH, IDLE_LOOK_S)
+                self._stop.wait(every_s - (time.monotonic() - began_s))
 
     def _note(self) -> None:
         now_s = time.monotonic()
@@ -122,7 +129,7 @@ class Collecting:
 
 def reasons(status: Status) -> list[str]:
     """Return the problems of a collector, one sentence each."""
-    found = [f"{name}: {said}" for name, said in status.problems.items()]
+    found = [f"{name}: {said}" for name, said in dict(status.problems).items()]
     if status.lag_s > LAG_S:
         waits = counted(status.waiting, "segment")
         found.append(f"{waits} in {status.url} waited for the log for up to {status.lag_s:.0f} s.")

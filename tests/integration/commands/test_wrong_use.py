@@ -62,6 +62,11 @@ WRONG = {
         2,
         ["leave --ui-port out"],
     ),
+    "a collector that keeps what it collects where it collects": (
+        ["collect", "s3://b/edges", "--keep", "s3://b/edges/kept"],
+        2,
+        ["outside of s3://b/edges"],
+    ),
     "a collector of no store": (["collect", "http://b/e"], 2, ["s3://", "file:FOLDER"]),
     "a name that no file may have": (
         ["sessions", "--db", "é" * 300],

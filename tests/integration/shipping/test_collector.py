@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import sqlite3
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +18,7 @@ from recorder.ingest.recovery import end_forsaken
 from recorder.journal.format import MAGIC
 from recorder.journal.writer import Journal
 from recorder.shipping.bucket import Bucket, parse_prefix
+from recorder.shipping.collection import FETCH_SEGMENTS
 from recorder.shipping.collector import AGAIN_S, GONE_S, QUIET_S, Collector
 from recorder.shipping.lease import LEASE_S
 from recorder.shipping.segments import by_recorder
@@ -27,7 +29,17 @@ from tests.support.empty_log import empty
 from tests.support.logbook import assert_chained, entries
 from tests.support.rows import projections
 
-ID = "recorder-1"
+ID = "01990000-0000-7000-8000-000000000001"
+OTHER = "01990000-0000-7000-8000-000000000002"
+
+# each commit sets the place of its recorder
+COUNTED_PLACES = """
+CREATE TABLE places (segment INTEGER);
+CREATE TRIGGER first_place AFTER INSERT ON ingest_offsets
+BEGIN INSERT INTO places VALUES (new.segment); END;
+CREATE TRIGGER next_place AFTER UPDATE ON ingest_offsets
+BEGIN INSERT INTO places VALUES (new.segment); END;
+"""
 
 
 @pytest.fixture
@@ -118,7 +130,7 @@ def test_what_is_shipped_twice_is_once_in_the_bucket(
     told(journal)
     shutil.copytree(journal.directory, tmp_path / "again" / ID)
     ship(bucket, journal)
-    before = bucket.list()
+    before = [*bucket.list()]
     ship_rest(bucket, tmp_path / "again" / ID)
     again = by_recorder(bucket.list())[ID].segments
     assert {each.name for each in before} < names(bucket)
@@ -192,7 +204,7 @@ def test_a_segment_that_cannot_be_taken_stays_and_keeps_no_other_recorder_waitin
     [name, *_] = sorted(names(bucket))
     if damage == "checksum":
         (tmp_path / "bucket" / name).write_bytes(b"rec")
-    other = Journal(tmp_path / "edge", "recorder-2")
+    other = Journal(tmp_path / "edge", OTHER)
     told(other)
     other.close()
     ship_rest(bucket, other.directory)
@@ -339,3 +351,107 @@ def test_streams_of_a_recorder_that_never_comes_back_end_as_after_a_crash(
     found = entries(tmp_path / "collected.db")
     assert [entry.events[-1].kind for entry in found] == ["note"] * 4
     assert names(bucket) == set()
+
+
+def test_an_edge_with_a_folder_of_its_own_is_collected_with_the_others(
+    bucket: Bucket, journal: Journal, collecting: Collecting, tmp_path: Path
+) -> None:
+    told(journal)
+    journal.close()
+    ship_rest(Bucket(parse_prefix(f"{bucket.url}/laptop-7"), "collect"), journal.directory)
+    collecting.drain()
+    assert [entry.end["lossless"] for entry in entries(tmp_path / "collected.db")] == [True] * 4
+    assert names(bucket) == set()
+
+
+def test_who_ships_as_another_edge_is_named_and_not_taken(
+    bucket: Bucket, journal: Journal, collecting: Collecting, tmp_path: Path
+) -> None:
+    exchanges = told(journal)
+    shutil.copytree(journal.directory, tmp_path / "thief" / ID)
+    ship(bucket, journal)
+    collecting.drain()
+    ship_rest(Bucket(parse_prefix(f"{bucket.url}/thief"), "collect"), tmp_path / "thief" / ID)
+    before = {each for each in names(bucket) if each.startswith("thief")}
+    collecting.drain()
+    assert list(collecting.collector.status.problems) == [f"thief/{ID}"]
+    journal.close()
+    ship_rest(bucket, journal.directory)
+    collecting.collector.step()
+    found = entries(tmp_path / "collected.db")
+    assert [entry.body for entry in found] == [exchange.received for exchange in exchanges]
+    assert names(bucket) == before
+
+
+def test_objects_of_other_programs_stay(bucket: Bucket, collecting: Collecting) -> None:
+    others = {"end", "backup/end", "backup/lease-000001", "logs/2026/app.log"}
+    for name in others:
+        bucket.put(name, b"of another program")
+    collecting.drain()
+    collecting.now_s += LEASE_S + 1
+    collecting.drain()
+    assert names(bucket) == others
+
+
+def test_a_problem_ends_when_its_segment_is_taken_away(
+    bucket: Bucket, journal: Journal, collecting: Collecting, tmp_path: Path
+) -> None:
+    told(journal)
+    ship(bucket, journal)
+    [first, *rest] = sorted(names(bucket))
+    (tmp_path / "bucket" / first).write_bytes(b"rec")
+    collecting.drain()
+    assert list(collecting.collector.status.problems) == [ID]
+    bucket.delete([first, *rest])
+    collecting.drain()
+    assert collecting.collector.status.problems == {}
+
+
+def test_a_folder_that_cannot_be_written_is_named_and_its_segments_wait(
+    bucket: Bucket, journal: Journal, collecting: Collecting, tmp_path: Path
+) -> None:
+    """A full disk is another error of the same call."""
+    told(journal)
+    ship(bucket, journal)
+    before = names(bucket)
+    (tmp_path / "one").write_bytes(b"")
+    collecting.drain()
+    assert "Make room on this machine." in collecting.collector.status.problems[ID]
+    assert names(bucket) == before
+    (tmp_path / "one").unlink()
+    collecting.now_s += AGAIN_S + 1
+    collecting.drain()
+    assert collecting.collector.status.problems == {}
+
+
+def test_a_clock_that_jumps_ends_no_stream(
+    bucket: Bucket,
+    journal: Journal,
+    collecting: Collecting,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    told(journal, ends=False)
+    ship(bucket, journal)
+    collecting.drain()
+    ahead_s = time.time() + 2 * GONE_S
+    monkeypatch.setattr(time, "time", lambda: ahead_s)
+    for _ in range(3):
+        collecting.now_s += QUIET_S + 1
+        collecting.drain()
+    assert [entry.end for entry in entries(tmp_path / "collected.db")] == [{}] * 4
+
+
+def test_short_segments_share_a_commit(
+    bucket: Bucket, journal: Journal, collecting: Collecting, tmp_path: Path
+) -> None:
+    """Of a journal that waited: a commit costs as much as hundreds of events."""
+    told(journal)
+    ship(bucket, journal)
+    collecting.collector.step()
+    with contextlib.closing(sqlite3.connect(tmp_path / "collected.db")) as counting:
+        counting.executescript(COUNTED_PLACES)
+        collecting.collector.step()
+        [places] = counting.execute("SELECT count(*) FROM places").fetchone()
+    assert collecting.collector.status.segments == FETCH_SEGMENTS
+    assert places == 1

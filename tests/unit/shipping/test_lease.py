@@ -10,6 +10,8 @@ from recorder.shipping.bucket import Bucket, parse_prefix
 from recorder.shipping.lease import LEASE_S, RENEW_S, Leases
 from recorder.shipping.segments import Shipped, by_recorder
 
+ID = "01990000-0000-7000-8000-000000000001"
+
 
 class Clock:
     now_s = 1000.0
@@ -29,11 +31,11 @@ def clock() -> Clock:
 
 
 def look(bucket: Bucket) -> Shipped:
-    return by_recorder(bucket.list()).get("r", Shipped())
+    return by_recorder(bucket.list()).get(ID, Shipped())
 
 
 def holds(leases: Leases, bucket: Bucket) -> bool:
-    return leases.hold("r", look(bucket))
+    return leases.hold(ID, look(bucket))
 
 
 def test_one_of_two_has_a_recorder_and_keeps_it(bucket: Bucket, clock: Clock) -> None:
@@ -46,7 +48,7 @@ def test_one_of_two_has_a_recorder_and_keeps_it(bucket: Bucket, clock: Clock) ->
 
 def test_of_two_that_saw_the_same_one_has_it(bucket: Bucket, clock: Clock) -> None:
     seen = look(bucket)
-    assert [Leases(bucket, me, clock).hold("r", seen) for me in ("one", "other")] == [True, False]
+    assert [Leases(bucket, me, clock).hold(ID, seen) for me in ("one", "other")] == [True, False]
 
 
 def test_who_makes_no_numbers_loses_it_when_it_has_run_out(bucket: Bucket, clock: Clock) -> None:
@@ -63,13 +65,35 @@ def test_who_makes_no_numbers_loses_it_when_it_has_run_out(bucket: Bucket, clock
 def test_a_lease_whose_answer_was_lost_is_held(bucket: Bucket, clock: Clock) -> None:
     one = Leases(bucket, "one", clock)
     seen = look(bucket)
-    bucket.put("r/lease-000001", b"one")  # the same call, and nobody heard of it
-    assert one.hold("r", seen)
+    bucket.put(f"{ID}/lease-000001", b"one")  # the same call, and nobody heard of it
+    assert one.hold(ID, seen)
 
 
 def test_who_lets_go_is_followed_at_once(bucket: Bucket, clock: Clock) -> None:
     one, other = Leases(bucket, "one", clock), Leases(bucket, "other", clock)
     assert holds(one, bucket)
     assert not holds(other, bucket)
-    one.release("r")
+    one.release(ID)
     assert holds(other, bucket)
+
+
+def test_a_holder_that_is_busy_keeps_it(bucket: Bucket, clock: Clock) -> None:
+    """It makes numbers without a look at the bucket, and what it saw before is older than these."""
+    one, other = Leases(bucket, "one", clock), Leases(bucket, "other", clock)
+    assert holds(one, bucket)
+    seen = look(bucket)
+    for _ in range(8):
+        clock.now_s += LEASE_S / 2
+        one.keep()
+        assert not holds(other, bucket)
+    assert one.hold(ID, seen)
+    one.release(ID)
+    assert look(bucket).leases == []
+
+
+def test_what_has_left_the_bucket_is_forgotten(bucket: Bucket, clock: Clock) -> None:
+    leases, seen = Leases(bucket, "one", clock), Shipped(lease=3)
+    assert not leases.may_be_had(ID, seen)
+    clock.now_s += LEASE_S + 1
+    leases.forget_all_but(())
+    assert not leases.may_be_had(ID, seen)  # it is watched from now on

@@ -6,23 +6,30 @@ from recorder.shipping.bucket import StoredObject
 from recorder.shipping.segments import by_recorder
 
 SHA256 = "0" * 64
+ID = "01990000-0000-7000-8000-000000000001"
 
 
 def test_segments_and_leases_are_in_the_order_of_their_numbers() -> None:
-    names = [f"r/{number}-{SHA256}.seg" for number in ("1000000", "000002", "999999")]
-    names += ["r/lease-1000000", "r/lease-999999", "r/end"]
-    found = by_recorder(StoredObject(name, 1, 0.0) for name in names)["r"]
+    names = [f"{ID}/{number}-{SHA256}.seg" for number in ("1000000", "000002", "999999")]
+    names += [f"{ID}/{name}" for name in ("lease-1000000", "lease-999999", "end")]
+    found = by_recorder(StoredObject(name, 1, 0.0) for name in names)[ID]
     assert [each.number for each in found.segments] == [2, 999_999, 1_000_000]
-    assert (found.lease, found.leases[-1], found.has_ended) == (1_000_000, "r/lease-1000000", True)
+    assert (found.lease, found.leases[-1], found.has_ended) == (
+        1_000_000,
+        f"{ID}/lease-1000000",
+        True,
+    )
 
 
-def test_no_other_name_is_one() -> None:
+def test_names_of_other_programs_are_none() -> None:
     names = [
-        "../x/end",
-        "r/../end",
-        "r/000001.seg",
-        f"r/000001-{SHA256}.seg/end",
+        f"../{ID}/end",
+        f"{ID}/../end",
+        f"{ID}/000001.seg",
+        f"{ID}/000001-{SHA256}.seg/end",
         "end",
-        f"a/b/000001-{SHA256}.seg",
+        "backup/end",
+        f"logs/000001-{SHA256}.seg",
+        f"a/b/{ID}/000001-{SHA256}.seg",
     ]
     assert by_recorder(StoredObject(name, 1, 0.0) for name in names) == {}
