@@ -43,16 +43,19 @@ class HostedDecoder(JsonDecoder):
 
     def __init__(self) -> None:
         self._seen: set[str] = set()
+        self._repeated: set[str | None] = set()  # ids in this payload that were seen before it
         # by what reported it: a report that comes again takes the place of itself
         self._spent: dict[str, Usage] = {}
 
     def contents(self, type: str | None, payload: Any) -> Iterable[Content]:
         if not isinstance(payload, dict):
             return (("", payload),)
+        repeated, self._repeated = self._repeated, set()
         if type == DOCUMENT:
-            return [("data", each) for each in objects(payload, "data")]
+            listed = objects(payload, "data")
+            return [("data", each) for each in listed if self.id_of(each) not in repeated]
         id = self.id_of(payload)
-        return () if id is None else self.texts_in(payload)
+        return () if id is None or id in repeated else self.texts_in(payload)
 
     def payload(self, type: str | None, payload: Any) -> Facts:
         """Decode an event, unless it was seen."""
@@ -64,6 +67,7 @@ class HostedDecoder(JsonDecoder):
         id = self.id_of(payload)
         if id is not None:
             if id in self._seen:
+                self._repeated.add(id)
                 return ()
             if len(self._seen) < SEEN_LIMIT:
                 self._seen.add(id)

@@ -8,6 +8,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import anthropic
@@ -24,11 +25,13 @@ from recorder.commands.serving.listening import listening
 from recorder.demo.provider import KEYWORDS, bundled, provider, question_of
 from recorder.errors import RecorderError
 from recorder.replay.matching import request_of
+from recorder.wire import dialects
 from tests.support.bedrock import aws_client
 from tests.support.hosted import read_anthropic
 from tests.support.ollama_sdk import CHAT, ollama_reading
 from tests.support.probe.gateway import faults_in, probed
 from tests.support.sdks import ASKS, InteractionError, anthropic_client, openai_client
+from tests.support.server import run
 
 WEATHER_TOOL = {
     "type": "function",
@@ -45,6 +48,7 @@ BEGINNINGS = {
     "search": "In a stream of server-sent events, events are separated by a blank line",
     "refuse": "I’m sorry, but I can’t help with that.",
 }
+DIALECTS = Path(dialects.__file__).parent
 FORMATS = ("anthropic", "gemini", "gemini-interactions", "openai-chat", "openai-responses")
 """Those with a `demo.sse.jsonl` that agents speak, which a further format may do without."""
 OF_MODELS = (*FORMATS, "bedrock-converse", "ollama")
@@ -61,6 +65,17 @@ async def base_url() -> AsyncIterator[str]:
 async def client(base_url: str) -> AsyncIterator[httpx.AsyncClient]:
     async with httpx.AsyncClient(base_url=base_url) as client:
         yield client
+
+
+def test_nothing_is_odd_in_what_the_demo_plays(tmp_path: Path) -> None:
+    """It is what providers would say: an anomaly in it is a mistake of ours."""
+    db = tmp_path / "recorder.db"
+    cassettes = DIALECTS.glob("*/demo.sse.jsonl")
+    assert run(db, "import", *map(str, cassettes)).code == 0
+    odd = (
+        "SELECT api, target, kind, detail FROM anomalies JOIN exchange_summary USING (exchange_id)"
+    )
+    assert run(db, "query", odd, "--json").text.strip() == "[]"
 
 
 @pytest.mark.long

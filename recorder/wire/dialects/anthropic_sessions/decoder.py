@@ -98,6 +98,18 @@ class ManagedAgentsDecoder(HostedDecoder):
         handle = EVENTS.get(type)
         return (unknown(type),) if handle is None else handle(self, type, event)
 
+    def listed(self, each: Object) -> Facts:
+        """Decode an event of a list.
+
+        What a client posts may be the result of a call that came before, in the stream.
+        """
+        id, call_id = text(each, "id") or "", text(each, "custom_tool_use_id")
+        if call_id is None or call_id in self._seen:
+            return super().listed(each)
+        output = output_of(each.get("content"))
+        type = text(each, "type") or ""
+        return whole_item(id, ItemState("other", type, item_id=id, call_id=call_id, output=output))
+
     def about_session(self, session: Object) -> Facts:
         return self._begun(None, text(session, "agent", "model", "id"))
 

@@ -138,6 +138,10 @@ class HostedAgentsDecoder(HostedDecoder):
         if state == "failed":
             error = error_in(session)
             facts += [] if error is None else [error]
+        # their turns go on when the client has answered
+        waiting = [text(action, "turn_id") for action in objects(session, "required_actions")]
+        for id in dict.fromkeys(waiting):
+            facts += self._turn({"id": id}, state, {})
         if state in ("idle", "requires_action", "failed"):
             facts.append(ResponseFinished(state, _VERDICTS.get(state)))
         return facts
@@ -146,7 +150,8 @@ class HostedAgentsDecoder(HostedDecoder):
         return self._turn(object_(event, "turn"), type.rpartition(".")[2], event)
 
     def _turn(self, turn: Object, state: str, event: Object) -> Facts:
-        id, thread = text(turn, "id") or text(event, "turn_id") or "", text(turn, "subagent_id")
+        id = text(turn, "id") or text(event, "turn_id") or ""
+        thread = text(turn, "subagent_id") or self._threads.get(id)
         if thread is not None:
             self._threads[id] = thread
         key = f"{TURN} {id}"
