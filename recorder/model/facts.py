@@ -146,6 +146,7 @@ class ItemFinished(Fact, frozen=True, gc=False):
     item: ItemKey
     output_index: int | None
     stated: ItemState
+    with_exchange: bool = False  # the request is the item: it was whole when that was sent
 
 
 class ToolProgress(Fact, frozen=True, gc=False):

@@ -52,6 +52,7 @@ from recorder.wire.grouping.rules import Claims
 from recorder.wire.recording import decoder_between_turns, live_turn
 from recorder.wire.spoken import SpokenDialect
 
+ACCEPTED = 202
 ERROR_STATUS = 400  # from here on, a body says what went wrong
 
 PAYLOAD_LIMIT = 16 * 2**20  # of one event, as `recorder.ingest.capture` reads its keys
@@ -411,7 +412,9 @@ class FactReader:
             return (OversizedPayload(size_bytes),)
         is_open = self._spoken.is_open and self._http_status < ERROR_STATUS
         spoken = self._hear(body) if body and is_open else _NOTHING
-        facts = [*spoken, *self._document(body)] if body else _NOTHING
+        # what was only accepted may have no body
+        is_there = body or self._http_status == ACCEPTED
+        facts = [*spoken, *self._document(body)] if is_there else _NOTHING
         return (
             facts
             if any(isinstance(fact, ErrorReported) for fact in facts)

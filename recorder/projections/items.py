@@ -177,7 +177,7 @@ class Items:
         self._undeclared.discard(slot_of(fact, self._items))
         self._take(item, fact.stated, "item_mismatch", event)
         item.status = fact.stated.status or "completed"
-        item.ended_ns = event.t_ns
+        item.ended_ns = 0 if fact.with_exchange else event.t_ns
 
     def _on_returned(self, fact: ToolResult, event: Event) -> None:
         """Set the result of a provider's tool, which came within the stream."""

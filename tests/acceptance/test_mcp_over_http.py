@@ -147,6 +147,11 @@ def test_the_transport_of_2024_is_read_as_mcp_while_its_stream_goes_on(tmp_path:
         row["api"] for row in rows(db, "SELECT api FROM exchange_summary WHERE method = 'POST'")
     } == {"mcp"}
     assert given(db) == got.calls
+    assert run(db, "db", "rebuild").code == 0
+    calls = rows(db, "SELECT name, status, latency_ns FROM tool_calls")
+    assert {row["status"] for row in calls} == {"completed"}
+    assert all(row["latency_ns"] > 0 for row in calls)
+    assert given(db) == got.calls
     assert ["set", ["items", 0, "output"], "3"] in asyncio.run(changes(db, 5))
     events = rows(db, "SELECT type FROM events WHERE kind = 'frame' ORDER BY pos LIMIT 2")
     assert [row["type"] for row in events] == ["endpoint", "result"]

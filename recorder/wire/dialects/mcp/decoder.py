@@ -6,11 +6,18 @@ exchange.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from recorder.model.facts import ItemStarted, ItemState, ReturnedElsewhere, ToolProgress, ToolResult
+from recorder.model.facts import (
+    ItemFinished,
+    ItemStarted,
+    ItemState,
+    ReturnedElsewhere,
+    ToolProgress,
+    ToolResult,
+)
 from recorder.wire.dialects.decoder import Facts
 from recorder.wire.dialects.json_rpc import RpcDecoder
 from recorder.wire.dialects.json_values import (
@@ -36,13 +43,18 @@ _TAKEN = (b"", b"Accepted")
 class McpDecoder(RpcDecoder):
     """Follows the requests of both sides, and reports of their progress."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._asked: Sequence[ItemStarted] = ()  # by the request of the exchange
+
     def request(self, data: bytes) -> Facts:
         facts = self.message(request_object(data), "client", is_whole=True)
-        return [
+        self._asked = [
             msgspec.structs.replace(fact, with_exchange=True)
             for fact in facts
             if isinstance(fact, ItemStarted)
         ]
+        return self._asked
 
     def general(self, type: str | None, data: bytes) -> Facts:
         """Decode an event. One without data has an id to resume from, and says nothing."""
@@ -51,9 +63,14 @@ class McpDecoder(RpcDecoder):
     def document(self, data: bytes) -> Facts:
         """Decode a body.
 
-        That a message was taken, which is answered elsewhere, servers say in a word or not at all.
+        That a message was taken, which is answered elsewhere, servers say in a word or not at all:
+        the call was made, and its result comes as that of a client's tool does.
         """
-        return () if data.strip() in _TAKEN else super().document(data)
+        return (
+            [_made(each) for each in self._asked]
+            if data.strip() in _TAKEN
+            else super().document(data)
+        )
 
     def noticed(self, method: str, params: Object) -> Facts:
         return (_progress(params),) if method == PROGRESS else ()
@@ -99,6 +116,11 @@ class McpDecoder(RpcDecoder):
         return msgspec.structs.replace(
             answered, output=_output(result), failed=is_failed, status=_STATUSES.get(status, status)
         )
+
+
+def _made(asked: ItemStarted) -> ItemFinished:
+    stated = msgspec.structs.replace(asked.stated, texts=(), status="completed")
+    return ItemFinished(asked.item, asked.output_index, stated, with_exchange=True)
 
 
 _STATUSES: Mapping[str, str] = {"complete": "completed"}

@@ -176,6 +176,13 @@ def test_what_only_says_that_an_answer_comes_is_no_anomaly(body: bytes, content_
     assert not rows(body, call(1), content_type)["anomalies"]
 
 
+@pytest.mark.parametrize("body", [b"Accepted", b""])
+def test_a_call_that_was_accepted_is_made_and_waits_for_its_result(body: bytes) -> None:
+    made = folded(*captured(body, "mcp", request=call(1), content_type="text/plain", status=202))
+    [item] = made["items"]
+    assert (item.status, item.output, item.ended_ns) == ("completed", None, 0)
+
+
 def test_an_error_of_json_rpc_is_one_of_the_exchange_and_a_failed_tool_is_not() -> None:
     [refused] = rows(message(id=1, error={"code": -32601, "message": "Method not found"}), call(1))[
         "exchanges"
