@@ -229,7 +229,8 @@ async def test_a_system_prompt_that_is_a_message_is_marked_where_it_is_told(tab:
     asked = tab.page.locator("section[data-number='2'] details.asked")
     await asked.locator("> summary").click()
     note = asked.locator(".note", has_text="uncached")
-    await expect(note).to_contain_text("Tuesday")
+    await expect(note.locator("del")).to_have_text("Mon")
+    await expect(note.locator("ins")).to_have_text("Tues")
     await expect(note.locator("+ details.is-new > summary")).to_have_text(
         re.compile("^system .* changed$")
     )

@@ -1,5 +1,6 @@
 // The levels of a comparison of two exchanges: what differs on each, what was measured.
 
+import { changedTexts } from "../changed.js";
 import { el, fill } from "../dom.js";
 import { count, duration } from "../format.js";
 import { visible } from "../pretty.js";
@@ -7,6 +8,8 @@ import { dataTable, scrolling } from "../table.js";
 import { Tabs } from "../tabs.js";
 import { playerLink } from "./player_link.js";
 
+/** Characters of two values that stand in one line. */
+const ONE_LINE = 100;
 /** All levels, as `recorder diff --only` has them. */
 export const LEVELS = ["request", "answer", "tools", "usage", "timing", "events", "bytes"];
 const DIFFERENCES_SHOWN = 100;
@@ -127,11 +130,10 @@ function sides(each) {
   const isChanged = (each.change ?? "changed") === "changed";
   const a = each.a ?? (isChanged ? "(nothing)" : null);
   const b = each.b ?? (isChanged ? "(nothing)" : null);
-  return [
-    ...(a === null ? [] : [el("del", {}, visible(a))]),
-    ...(a !== null && b !== null ? [" → "] : []),
-    ...(b === null ? [] : [el("ins", {}, visible(b))]),
-  ];
+  const [before, after] = changedTexts(visible(a ?? ""), visible(b ?? ""));
+  if (a === null) return [after];
+  if (b === null) return [before];
+  return [before, a.length + b.length > ONE_LINE ? el("br") : " → ", after];
 }
 
 /** @param {Measure[]} measures */

@@ -1,5 +1,6 @@
 // What an exchange asked for: a folded line, and on demand the system prompt, the tools, the messages and the settings.
 
+import { changedTexts } from "../changed.js";
 import { el, fill } from "../dom.js";
 import { count, dollars, messageOf, plural } from "../format.js";
 import { prettyJson, visible } from "../pretty.js";
@@ -153,8 +154,7 @@ function partOf(path, { system_differs_at }) {
  */
 function cacheNote(cache) {
   const { path, previous_number, before, after } = cache;
-  const line = (/** @type {string} */ sign, /** @type {string | null} */ text) =>
-    text === null ? null : el("div", { class: "mono" }, `${sign} ${visible(text)}`);
+  const [gone, fresh] = changedTexts(visible(before ?? ""), visible(after ?? ""));
   return el(
     "div",
     { class: "note is-new" },
@@ -163,8 +163,8 @@ function cacheNote(cache) {
     el("b", {}, cache.class.replaceAll("_", " ")),
     previous_number === null ? null : ` since exchange ${previous_number}`,
     path ? el("span", {}, " at ", el("span", { class: "mono" }, visible(path))) : null,
-    line("−", before),
-    line("+", after),
+    before === null ? null : el("div", { class: "mono" }, "− ", gone),
+    after === null ? null : el("div", { class: "mono" }, "+ ", fresh),
   );
 }
 

@@ -6,7 +6,7 @@ import { AskedView } from "./asked.js";
 import { ItemView } from "./item.js";
 import { markdown } from "./markdown.js";
 import { DrawnText } from "./text.js";
-import { wordsOf } from "./turns.js";
+import { bringsResults, wordsOf } from "./turns.js";
 
 /** Anomalies that are listed: a broken stream has one at each event. */
 const ANOMALIES = 50;
@@ -122,7 +122,7 @@ export class Section {
       el("span", { class: "mono" }, `${exchange.method} ${exchange.target}`),
     );
     fill(this.raw, link ? el("a", { href: link }, "request and response") : null);
-    this.results.hidden = exchange.is_turn || !exchange.results.length;
+    this.results.hidden = !bringsResults(exchange);
     fill(this.results, wordsOf(exchange));
   }
 

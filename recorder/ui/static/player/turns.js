@@ -185,9 +185,10 @@ function isBackground({ purpose, has_ended, model, user_text }) {
  * Return the first words of what a person asked, or the names of the tools whose results the request brings.
  * @param {ExchangeSummary} exchange
  */
-export function wordsOf({ purpose, is_turn, user_text, results, failed, method, target }) {
+export function wordsOf(exchange) {
+  const { purpose, user_text, results, failed, method, target } = exchange;
   const label = isNamed(purpose) ? purpose : null;
-  if (is_turn || !results.length) {
+  if (!bringsResults(exchange)) {
     const words = user_text ?? `${method} ${target}`;
     return el("span", { class: "turn-words cut" }, label ? el("i", {}, `${label} `) : null, el("bdi", {}, words));
   }
@@ -196,8 +197,17 @@ export function wordsOf({ purpose, is_turn, user_text, results, failed, method, 
     const words = el("bdi", { class: "mono" }, times > 1 ? `${name} ×${times}` : name);
     return failed.includes(name) ? el("span", { class: "error" }, words, " failed") : words;
   });
+  if (!names.length) names.push(el("span", {}, "results of tools"));
   const listed = names.flatMap((name, place) => (place ? [", ", name] : [name]));
   return el("span", { class: "turn-words cut quiet" }, "↳ ", ...listed);
+}
+
+/**
+ * Return whether a request ends with results of tools. While it is open, nobody knows their names.
+ * @param {ExchangeSummary} exchange
+ */
+export function bringsResults({ is_turn, results, has_ended, user_text }) {
+  return !is_turn && (results.length > 0 || (!has_ended && user_text !== null));
 }
 
 /** @param {string | null} purpose */
