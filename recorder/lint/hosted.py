@@ -12,7 +12,7 @@ from collections.abc import Collection
 from typing import ClassVar
 
 from recorder.lint.faults import is_json, misfit, shown
-from recorder.lint.rule import Faults, Hit
+from recorder.lint.rule import Faults
 from recorder.lint.shape import Shapes
 from recorder.lint.stream import StreamBlock, StreamView
 from recorder.wire.dialects.json_values import Object
@@ -43,7 +43,7 @@ class SessionWalk:
             return
         type = block.type
         if type is None:
-            yield self.NO_EVENT, Hit(block.pos, shown(block.payload))
+            yield self.NO_EVENT, block.pos, shown(block.payload)
             return
         yield from self.named(block, type)
         if type == ERROR or type in self.at_rest:
@@ -52,17 +52,18 @@ class SessionWalk:
             self._running = block
         if f"event.{type}" in self.shapes.by_name:
             for each in self.shapes.misfits(block.payload, "event"):
-                yield self.MISFIT, Hit(block.pos, misfit(each))
+                yield self.MISFIT, block.pos, misfit(each)
             yield from self.event(block.pos, type, block.payload)
         elif type not in (ERROR, "ping"):
-            yield self.UNKNOWN, Hit(block.pos, shown(type))
+            yield self.UNKNOWN, block.pos, shown(type)
 
     def end(self) -> Faults:
         """Yield that the session still runs."""
         if self._running is not None and self._stream.is_seen_whole:
             yield (
                 self.NO_REST,
-                Hit(self._running.pos, f"{shown(self._running.type)} is its last state"),
+                self._running.pos,
+                f"{shown(self._running.type)} is its last state",
             )
 
     def named(self, block: StreamBlock, type: str) -> Faults:

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from recorder.lint.rule import Hit, Hits, of_whole, rules
+from recorder.lint.rule import of_whole, rules
 from recorder.lint.stream import StreamView
 from recorder.model.events import WHOLE, EndRecord
 from recorder.model.facts import (
@@ -29,38 +29,38 @@ def _word(stream: StreamView, header: str) -> str:
     return (stream.header(header) or "").strip().lower()
 
 
-def _named_otherwise(stream: StreamView) -> Hits:
+def _named_otherwise(stream: StreamView) -> Iterable[str]:
     is_named = stream.content_type == "text/event-stream"
     if not is_named and stream.status == 200 and stream.body.startswith(_STREAMS):
-        yield Hit(None, f"content-type: {stream.content_type or 'none'}")
+        yield f"content-type: {stream.content_type or 'none'}"
 
 
-def _no_stream(stream: StreamView) -> Hits:
+def _no_stream(stream: StreamView) -> Iterable[str]:
     is_document = not stream.is_stream and stream.body and not stream.body.startswith(_STREAMS)
     is_asked = member(stream.request_json, "stream") is True
     if is_asked and stream.status == 200 and is_document:
-        yield Hit(None, f"content-type: {stream.content_type or 'none'}")
+        yield f"content-type: {stream.content_type or 'none'}"
 
 
-def _status_of_stream(stream: StreamView) -> Hits:
+def _status_of_stream(stream: StreamView) -> Iterable[str]:
     if stream.status not in (0, 200) and stream.has_events and not stream.is_switched:
-        yield Hit(None, f"status {stream.status}")
+        yield f"status {stream.status}"
 
 
-def _length_of_stream(stream: StreamView) -> Hits:
+def _length_of_stream(stream: StreamView) -> Iterable[str]:
     length = stream.header("content-length")
     is_whole = stream.header("transfer-encoding") is None
     if stream.is_stream and stream.status == 200 and length is not None and is_whole:
-        yield Hit(None, f"content-length: {length}")
+        yield f"content-length: {length}"
 
 
-def _two_lengths(stream: StreamView) -> Hits:
+def _two_lengths(stream: StreamView) -> Iterable[str]:
     length, coding = stream.header("content-length"), stream.header("transfer-encoding")
     if length is not None and coding is not None:
-        yield Hit(None, f"content-length: {length}, transfer-encoding: {coding}")
+        yield f"content-length: {length}, transfer-encoding: {coding}"
 
 
-def _storing(stream: StreamView) -> Hits:
+def _storing(stream: StreamView) -> Iterable[str]:
     """Yield a head without `no-store`, if it is that of a real connection: one that has a date (RFC
     9110, 6.6.1).
     """
@@ -68,7 +68,7 @@ def _storing(stream: StreamView) -> Hits:
         return
     held = _word(stream, "x-accel-buffering") == "yes"
     if stream.is_stream and stream.header("date") and (held or not _keeps_moving(stream)):
-        yield Hit(None, f"cache-control: {stream.header('cache-control') or 'none'}")
+        yield f"cache-control: {stream.header('cache-control') or 'none'}"
 
 
 def _keeps_moving(stream: StreamView) -> bool:
@@ -77,14 +77,14 @@ def _keeps_moving(stream: StreamView) -> bool:
     return bool(directives & {"no-cache", "no-store"}) or _word(stream, "x-accel-buffering") == "no"
 
 
-def _coding_of_stream(stream: StreamView) -> Hits:
+def _coding_of_stream(stream: StreamView) -> Iterable[str]:
     coding = stream.header("content-encoding")
     is_plain = stream.end is not None and stream.end.coding is None
     if stream.is_stream and coding and not is_plain:
-        yield Hit(None, f"content-encoding: {coding}")
+        yield f"content-encoding: {coding}"
 
 
-def _unreadable(stream: StreamView) -> Hits:
+def _unreadable(stream: StreamView) -> Iterable[str]:
     """Yield why nobody can read an answer.
 
     That one came too early to its end may be our doing: see `_nothing_came`.
@@ -93,7 +93,7 @@ def _unreadable(stream: StreamView) -> Hits:
         return
     said = _why_unreadable(stream, stream.end)
     if said is not None:
-        yield Hit(None, said)
+        yield said
 
 
 def _why_unreadable(stream: StreamView, end: EndRecord) -> str | None:
@@ -133,7 +133,7 @@ def _facts(stream: StreamView) -> Iterable[Fact]:
         yield from reading.facts(event)
 
 
-def _error_as_answer(stream: StreamView) -> Hits:
+def _error_as_answer(stream: StreamView) -> Iterable[str]:
     """Yield the error of a document under a status that says all is well, unless the document says
     so in its own status: a response of OpenAI does.
     """
@@ -147,12 +147,10 @@ def _error_as_answer(stream: StreamView) -> Hits:
         return
     facts = list(_facts(stream))
     if not any(isinstance(fact, ResponseFinished) and fact.verdict == "failed" for fact in facts):
-        yield from (
-            Hit(None, fact.message or "") for fact in facts if isinstance(fact, ErrorReported)
-        )
+        yield from (fact.message or "" for fact in facts if isinstance(fact, ErrorReported))
 
 
-def _unread_error(stream: StreamView) -> Hits:
+def _unread_error(stream: StreamView) -> Iterable[str]:
     """Yield an error that is not one of its API: no client has a message of it.
 
     Those of OpenAI have HT007.
@@ -163,19 +161,17 @@ def _unread_error(stream: StreamView) -> Hits:
         return
     facts = by_name(stream.exchange.api).decoder().document(stream.body)
     if not any(isinstance(fact, ErrorReported) and fact.message for fact in facts):
-        yield Hit(
-            None, f"status {stream.status}, {'no message in it' if stream.body else 'no body'}"
-        )
+        yield f"status {stream.status}, {'no message in it' if stream.body else 'no body'}"
 
 
-def _nothing_came(stream: StreamView) -> Hits:
+def _nothing_came(stream: StreamView) -> Iterable[str]:
     if stream.end is None or not stream.was_cut_by_us or not asks_for_answer(stream.exchange):
         return
     if not stream.body:
-        yield Hit(None, stream.end.outcome)
+        yield stream.end.outcome
 
 
-def _error_document(stream: StreamView) -> Hits:
+def _error_document(stream: StreamView) -> Iterable[str]:
     if stream.status < ERROR_STATUS or stream.has_events or stream.has_gap:
         return
     if stream.body:
@@ -183,7 +179,7 @@ def _error_document(stream: StreamView) -> Hits:
     else:
         wrong = None if stream.was_cut_by_us or stream.exchange.method == "HEAD" else "no body"
     if wrong:
-        yield Hit(None, f"status {stream.status}, {wrong}")
+        yield f"status {stream.status}, {wrong}"
 
 
 def wrong_error(document: Any, *texts: str) -> str | None:
@@ -199,7 +195,7 @@ def wrong_error(document: Any, *texts: str) -> str | None:
     return f"no text `error.{lacking[0]}`" if lacking else None
 
 
-_CHECKS: Mapping[str, Callable[[StreamView], Hits]] = {
+_CHECKS: Mapping[str, Callable[[StreamView], Iterable[str]]] = {
     "HT001": _named_otherwise,
     "HT002": _no_stream,
     "HT003": _status_of_stream,

@@ -71,12 +71,12 @@ def lint(
     walks = dict.fromkeys(rule.walk for rule in rules.values())
     counts = Counter[str]()
     places: dict[str, list[Hit]] = {}
-    for id, hit in _faults(StreamView(recording), walks):
+    for id, pos, said in _faults(StreamView(recording), walks):
         counts[id] += 1
         if counts[id] <= places_limit:
             # They quote recorded text, of which half a surrogate pair is not text that can be
             # written.
-            places.setdefault(id, []).append(hit._replace(said=storable(hit.said)))
+            places.setdefault(id, []).append(Hit(pos, storable(said)))
     if counts[sse.OTHER_API]:
         rules = {sse.OTHER_API: rules[sse.OTHER_API]}
     return [

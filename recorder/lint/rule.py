@@ -51,10 +51,8 @@ class Hit(NamedTuple):
     said: str = ""
 
 
-Hits = Iterable[Hit]
-
-Fault = tuple[str, Hit]
-"""The id of a rule, and where it is broken."""
+Fault = tuple[str, int | None, str]
+"""The id of a rule, and where it is broken: what a `Hit` has."""
 
 Faults = Iterable[Fault]
 
@@ -80,7 +78,7 @@ class _WholeStream:
     """A walk that looks at nothing before the end."""
 
     def __init__(
-        self, stream: StreamView, checks: Mapping[str, Callable[[StreamView], Hits]]
+        self, stream: StreamView, checks: Mapping[str, Callable[[StreamView], Iterable[str]]]
     ) -> None:
         self._stream, self._checks = stream, checks
 
@@ -89,12 +87,15 @@ class _WholeStream:
 
     def end(self) -> Faults:
         for id, check in self._checks.items():
-            for hit in check(self._stream):
-                yield id, hit
+            for said in check(self._stream):
+                yield id, None, said
 
 
-def of_whole(checks: Mapping[str, Callable[[StreamView], Hits]]) -> MakeWalk:
-    """Return a walk of checks that each look at the exchange as a whole, by the ids of their rules."""
+def of_whole(checks: Mapping[str, Callable[[StreamView], Iterable[str]]]) -> MakeWalk:
+    """Return a walk of checks that each look at the exchange as a whole, by the ids of their rules.
+
+    A check yields in words what is wrong.
+    """
     return lambda stream: _WholeStream(stream, checks)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from itertools import pairwise
 from typing import Any
 
-from recorder.lint.rule import Faults, Hit, Hits, rules
+from recorder.lint.rule import Faults, rules
 from recorder.lint.stream import StreamBlock, StreamView
 from recorder.model.events import WEBSOCKET
 from recorder.wire.dialects import by_name
@@ -72,9 +72,9 @@ class SseWalk:
             self._events.add(block)
         yield from self._marks(block, is_first)
         if block.is_damaged:
-            yield "ST011", Hit(block.pos)
+            yield "ST011", block.pos, ""
         elif block.kind != "tail" and not is_text(block.raw):
-            yield "ST001", Hit(block.pos)
+            yield "ST001", block.pos, ""
         if block.is_event:
             self._has_ended = self._has_ended or block.type in self._terminal
             yield from self._other_api(block.pos, block.payload)
@@ -84,7 +84,7 @@ class SseWalk:
                 and block.data != b"null"
                 and is_text(block.raw)
             ):
-                yield "ST002", Hit(block.pos, "" if block.data else "its data is empty")
+                yield "ST002", block.pos, "" if block.data else "its data is empty"
         elif block.kind == "frame" and not any(_foreign_lines(block)):
             yield from self._no_data(block)
         if (
@@ -100,31 +100,29 @@ class SseWalk:
         yield from self._unterminated()
         # pings keep a connection alive, and are not part of a turn
         if not self._stream.is_switched:
-            for hit in self._blocks.silences(self._stream, PROXY_SILENCE_NS):
-                yield "ST007", hit
-        for hit in self._events.silences(self._stream, CODEX_SILENCE_NS):
-            yield "ST008", hit
+            yield from self._blocks.silences("ST007", self._stream, PROXY_SILENCE_NS)
+        yield from self._events.silences("ST008", self._stream, CODEX_SILENCE_NS)
 
     def _other_api(self, pos: int | None, payload: Any) -> Faults:
         is_told = not self._stream.is_switched or self._stream.exchange.method == WEBSOCKET
         if is_told and self._spoken.is_open and self._spoken.hear(object_(payload)):
-            yield OTHER_API, Hit(pos, f"it is {self._spoken.dialect.name}")
+            yield OTHER_API, pos, f"it is {self._spoken.dialect.name}"
 
     def _marks(self, block: StreamBlock, is_first: bool) -> Faults:
         """Yield a byte order mark, and the first block whose lines end with a carriage return."""
         if block.raw.startswith(BOM) and block.kind != "message":
-            yield "ST004" if is_first else "ST010", Hit(block.pos)
+            yield "ST004" if is_first else "ST010", block.pos, ""
         is_fed = block.kind == "message" or self._has_carriage_returns or b"\n" in block.raw
         if b"\r" in block.raw and not is_fed:
             self._has_carriage_returns = True
-            yield "ST005", Hit(block.pos)
+            yield "ST005", block.pos, ""
 
     def _no_data(self, block: StreamBlock) -> Faults:
         fields = parse(block.raw.removeprefix(BOM))
         given = {"event": fields.event, "id": fields.id, "retry": fields.retry}
         names = [f"`{name}:`" for name, value in given.items() if value]
         if names:
-            yield "ST003", Hit(block.pos, f"all it has is {' and '.join(names)}")
+            yield "ST003", block.pos, f"all it has is {' and '.join(names)}"
 
     def _no_field(self, block: StreamBlock) -> Faults:
         """Yield lines that are not a field.
@@ -133,7 +131,7 @@ class SseWalk:
         """
         for line in _foreign_lines(block):
             if not (line.startswith(b"error:") and self._has_error_lines):
-                yield "ST009", Hit(block.pos, line[:_SHOWN].decode("utf-8", "replace"))
+                yield "ST009", block.pos, line[:_SHOWN].decode("utf-8", "replace")
 
     def _unterminated(self) -> Faults:
         """Yield the last block if it is whole but for its blank line, or is half an event after the
@@ -145,9 +143,9 @@ class SseWalk:
         if last is None or last.kind != "tail" or self._stream.was_cut_by_us:
             return
         if last.payload:
-            yield "ST006", Hit(last.pos, last.type or "")
+            yield "ST006", last.pos, last.type or ""
         elif last.data and self._has_ended:
-            yield "ST006", Hit(last.pos, "it is half an event")
+            yield "ST006", last.pos, "it is half an event"
 
 
 class _Moments:
@@ -160,7 +158,7 @@ class _Moments:
         self._times.append(block.t_ns)
         self._positions.append(block.pos)
 
-    def silences(self, stream: StreamView, limit_ns: int) -> Hits:
+    def silences(self, rule: str, stream: StreamView, limit_ns: int) -> Faults:
         """Yield silences of the provider between head, blocks and end; not while bytes were lost,
         because the silence is unknown then.
         """
@@ -175,7 +173,7 @@ class _Moments:
             moments += [(gap.from_ns, gap.pos, False), (gap.to_ns, gap.pos, True)]
         for (before, *_), (after, pos, is_in_gap) in pairwise(sorted(moments)):
             if after - before > limit_ns and not is_in_gap:
-                yield Hit(pos, f"{(after - before) / _SECOND_NS:.0f} s of silence before it")
+                yield rule, pos, f"{(after - before) / _SECOND_NS:.0f} s of silence before it"
 
 
 RULES = rules(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from recorder.lint.rule import Faults, Hit, rules
+from recorder.lint.rule import Faults, rules
 from recorder.lint.stream import StreamBlock, StreamView
 
 
@@ -14,7 +14,7 @@ class Chatter:
 
     def feed(self, block: StreamBlock) -> Faults:
         if not self._has_begun and block.type != "start":
-            yield "AC001", Hit(block.pos)
+            yield "AC001", block.pos, ""
         self._has_begun = True
 
     def end(self) -> Faults:

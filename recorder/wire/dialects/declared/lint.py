@@ -4,7 +4,7 @@ vain.
 
 from __future__ import annotations
 
-from recorder.lint.rule import Faults, Hit, rules
+from recorder.lint.rule import Faults, rules
 from recorder.lint.stream import StreamBlock, StreamView
 from recorder.wire.dialects import by_name, other
 from recorder.wire.dialects.declared import DECLARED
@@ -32,7 +32,8 @@ class DeclarationWalk:
         if found is None and type not in self._declaration.ignored:
             yield (
                 "DE001",
-                Hit(block.pos, f'"{type}"' if type else "it has no type at the places of `type`"),
+                block.pos,
+                f'"{type}"' if type else "it has no type at the places of `type`",
             )
         for meaning, path in found or ():
             rule = type, meaning, path
@@ -50,7 +51,7 @@ class DeclarationWalk:
         for rule, pos in self._missed.items():
             type, meaning, path = rule
             if rule not in self._hit:
-                yield "DE002", Hit(pos, f'{meaning} of "{type}" at {".".join(path)}')
+                yield "DE002", pos, f'{meaning} of "{type}" at {".".join(path)}'
 
 
 RULES = rules(

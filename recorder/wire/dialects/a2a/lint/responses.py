@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from recorder.lint.faults import is_json, misfit, shown
-from recorder.lint.rule import Faults, Hit
+from recorder.lint.rule import Faults
 from recorder.lint.shape import Misfit, Shapes
 from recorder.lint.stream import StreamBlock, StreamView
 from recorder.wire.dialects.a2a.decoder import ENDINGS, MEMBERS_OF, REST, state_of, told
@@ -53,7 +53,7 @@ class Responses:
 
     def end(self) -> Faults:
         if self._stream.is_seen_whole and not self._has_ended:
-            yield "A2004", Hit(None)
+            yield "A2004", None, ""
 
     def _response(self, block: StreamBlock) -> Faults:
         response = object_(block.payload)
@@ -65,7 +65,7 @@ class Responses:
         else:
             is_read = isinstance(error or response.get("result"), dict)
         if not is_read:
-            yield "A2001", Hit(block.pos, shown(block.payload))
+            yield "A2001", block.pos, shown(block.payload)
         elif not error and self._is_rest:
             yield from self._result(block.pos, response)
         elif not error:
@@ -75,17 +75,17 @@ class Responses:
     def _id(self, pos: int, response: Object) -> Faults:
         asked = self._stream.request_json
         if isinstance(asked, dict) and as_json(asked.get("id")) != as_json(response.get("id")):
-            yield "A2005", Hit(pos, f"{shown(response.get('id'))} for {shown(asked.get('id'))}")
+            yield "A2005", pos, f"{shown(response.get('id'))} for {shown(asked.get('id'))}"
 
     def _result(self, pos: int, result: Object) -> Faults:
         kind, of = told(result)
         members = [name for name in MEMBERS_OF if isinstance(result.get(name), dict)]
         if kind is None or kind not in MEMBERS_OF.values() or len(members) > 1:
             self._has_ended = self._has_ended or len(members) > 1  # the client reads on no further
-            yield "A2002", Hit(pos, shown(result))
+            yield "A2002", pos, shown(result)
             return
         for each in _misfits(kind, of, is_old=not members):
-            yield "A2003", Hit(pos, misfit(each))
+            yield "A2003", pos, misfit(each)
         state = state_of(text(of, "status", "state"))
         self._has_ended = self._has_ended or kind == "message" or state in ENDINGS
 

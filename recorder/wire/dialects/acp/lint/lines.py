@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from recorder.lint.faults import misfit, shown
 from recorder.lint.json_rpc import is_error, is_id, waiting
-from recorder.lint.rule import Faults, Hit
+from recorder.lint.rule import Faults
 from recorder.lint.stream import StreamBlock, StreamView
 from recorder.model.events import CloseRecord
 from recorder.wire.dialects.acp.decoder import STEPS, UPDATE
@@ -41,7 +41,7 @@ class Lines:
             return  # a line of a log, which clients pass over
         wrong = _wrong(block.payload)
         if wrong is not None:
-            yield "AC001", Hit(block.pos, wrong)
+            yield "AC001", block.pos, wrong
             return
         message = object_(block.payload)
         method = text(message, "method")
@@ -60,14 +60,14 @@ class Lines:
             return
         for requests in self._waiting.values():
             for request in requests:
-                yield "AC007", Hit(None, shown(request["method"]))
+                yield "AC007", None, shown(request["method"])
 
     def _response(self, pos: int, message: Object) -> Faults:
         asked = self._waiting.get(as_json(message["id"]))
         if asked:
             yield from _of_result(pos, text(asked.popleft(), "method") or "", message)
         elif message["id"] is not None:
-            yield "AC002", Hit(pos, f"id {shown(message['id'])}")
+            yield "AC002", pos, f"id {shown(message['id'])}"
 
 
 def _wrong(message: object) -> str | None:
@@ -96,22 +96,22 @@ def _of_result(pos: int, method: str, message: Object) -> Faults:
     if method in _ANY_RESULT and not isinstance(result, dict):
         result = {}
     for each in SHAPES.misfits(result, method):
-        yield "AC003", Hit(pos, misfit(each))
+        yield "AC003", pos, misfit(each)
 
 
 def _of_agent(pos: int, method: str, message: Object) -> Faults:
     params = message.get("params")
     if method == UPDATE:
         for each in SHAPES.misfits(params, method):
-            yield "AC004", Hit(pos, misfit(each))
+            yield "AC004", pos, misfit(each)
         yield from _update(pos, object_(params, "update"))
     elif method in _REQUESTS:
         if "id" not in message:
-            yield "AC005", Hit(pos, "it has no id")
+            yield "AC005", pos, "it has no id"
         for each in SHAPES.misfits(params, method):
-            yield "AC005", Hit(pos, misfit(each))
+            yield "AC005", pos, misfit(each)
     elif method not in _OTHERS and not method.startswith(("_", "$/")):
-        yield "AC006", Hit(pos, shown(method))
+        yield "AC006", pos, shown(method)
 
 
 def _update(pos: int, update: Object) -> Faults:
@@ -120,9 +120,9 @@ def _update(pos: int, update: Object) -> Faults:
         return
     if f"on_{kind}" in SHAPES.by_name:
         for each in SHAPES.misfits(update, f"on_{kind}", path="update"):
-            yield "AC004", Hit(pos, misfit(each))
+            yield "AC004", pos, misfit(each)
         resource = object_(update, "content", "resource")
         if resource and resource.get("text") is None and resource.get("blob") is None:
-            yield "AC004", Hit(pos, "the resource has neither a text nor a blob")
+            yield "AC004", pos, "the resource has neither a text nor a blob"
     elif kind not in STEPS:
-        yield "AC006", Hit(pos, shown(kind))
+        yield "AC006", pos, shown(kind)

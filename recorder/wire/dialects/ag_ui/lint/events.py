@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from recorder.lint.faults import is_json, shown
-from recorder.lint.rule import Faults, Hit
+from recorder.lint.rule import Fault, Faults
 from recorder.lint.screen import misfits
 from recorder.lint.shape import Shapes
 from recorder.lint.stream import StreamBlock, StreamView
@@ -86,17 +86,17 @@ class Events:
     def feed(self, block: StreamBlock) -> Faults:
         if self._is_broken or not block.is_event or not is_json(block):
             return
-        for rule, hit in self._judged(block):
-            self._is_broken = rule != "AG007"
-            yield rule, hit
+        for fault in self._judged(block):
+            self._is_broken = fault[0] != "AG007"
+            yield fault
 
     def _judged(self, block: StreamBlock) -> Faults:
         event = block.payload
         type = text(event, "type")
         if not isinstance(event, dict) or not type:
-            yield "AG001", Hit(block.pos, shown(event))
+            yield "AG001", block.pos, shown(event)
         elif type not in SHAPES.families["event"]:
-            yield "AG007", Hit(block.pos, shown(type))
+            yield "AG007", block.pos, shown(type)
         else:
             yield from self._event(block.pos, type, event)
 
@@ -108,10 +108,12 @@ class Events:
             and self._has_begun
             and self._ended is None
         ):
-            yield "AG006", Hit(None)
+            yield "AG006", None, ""
 
     def _event(self, pos: int, type: str, event: Object) -> Faults:
-        found = [("AG001", Hit(pos, said)) for said in misfits(SHAPES, _WORDS, event, _NULLABLE)]
+        found: list[Fault] = []
+        for said in misfits(SHAPES, _WORDS, event, _NULLABLE):
+            found.append(("AG001", pos, said))
         found = found or [*self._in_order(pos, type)]
         self._has_begun = True
         yield from found
@@ -131,13 +133,13 @@ class Events:
     def _in_order(self, pos: int, type: str) -> Faults:
         if not self._has_begun:
             if type not in ("RUN_STARTED", "RUN_ERROR"):
-                yield "AG002", Hit(pos, f"it is {type}")
+                yield "AG002", pos, f"it is {type}"
         elif self._ended is not None:
             may_fail = type == "RUN_ERROR" and self._ended == "RUN_FINISHED"
             if type != "RUN_STARTED" and not may_fail:
-                yield "AG005", Hit(pos, f"{type} comes after {self._ended}")
+                yield "AG005", pos, f"{type} comes after {self._ended}"
         elif type == "RUN_STARTED":
-            yield "AG005", Hit(pos, "a run is still active")
+            yield "AG005", pos, "a run is still active"
 
     def _run(self, pos: int, type: str) -> Faults:
         if type == "RUN_STARTED":
@@ -146,7 +148,7 @@ class Events:
             return
         if type == "RUN_FINISHED":
             for family, name, _ in sorted(self._open, key=str):
-                yield "AG004", Hit(pos, f"{family} {shown(name)} is open")
+                yield "AG004", pos, f"{family} {shown(name)} is open"
         self._ended = type
 
     def _part(self, pos: int, family: str, verb: str, event: Object) -> Faults:
@@ -155,7 +157,7 @@ class Events:
         is_open = part in self._open
         is_new = verb not in _GROWS and verb not in _ENDS
         if is_open == is_new:
-            yield "AG003", Hit(pos, f"{shown(part[1])} is {'open' if is_open else 'not open'}")
+            yield "AG003", pos, f"{shown(part[1])} is {'open' if is_open else 'not open'}"
         elif is_new:
             self._open.add(part)
         elif verb in _ENDS:
@@ -165,11 +167,11 @@ class Events:
         owner, id = text(event, "subagentRunId"), text(event, _PARTS[family])
         before = self._chunked.get(owner)
         if id is None and (before is None or before[0] != family):
-            yield "AG003", Hit(pos, f"a chunk without {_PARTS[family]} begins nothing")
+            yield "AG003", pos, f"a chunk without {_PARTS[family]} begins nothing"
             return
         is_new = before is None or before[0] != family or id not in (None, before[1])
         if is_new and family == "TOOL_CALL" and text(event, "toolCallName") is None:
-            yield "AG003", Hit(pos, "a chunk without toolCallName begins no call")
+            yield "AG003", pos, "a chunk without toolCallName begins no call"
             return
         if is_new:
             self._chunked[owner] = (family, id)

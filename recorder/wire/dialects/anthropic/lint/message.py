@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import ClassVar
 
 from recorder.lint.faults import is_json, is_whole_number, misfit, shown
-from recorder.lint.rule import Faults, Hit
+from recorder.lint.rule import Faults
 from recorder.lint.sse import is_done_mark
 from recorder.lint.stream import StreamBlock, StreamView
 from recorder.wire.dialects import by_name
@@ -87,25 +87,25 @@ class ContentBlock:
     def begin(self) -> Faults:
         field = _TEXTS.get(self._type or "")
         if not self._type or (field and not isinstance(self._start.get(field), str)):
-            yield "AN015", Hit(self.pos, shown(self._start))
+            yield "AN015", self.pos, shown(self._start)
         elif self._type not in _BLOCK_TYPES:
-            yield "AN031", Hit(self.pos, f"a block of type {shown(self._type)}")
+            yield "AN031", self.pos, f"a block of type {shown(self._type)}"
         elif self._type in CALLS and not (text(self._start, "id") and text(self._start, "name")):
-            yield "AN016", Hit(self.pos, shown(self._start))
+            yield "AN016", self.pos, shown(self._start)
 
     def add(self, pos: int, delta: object) -> Faults:
         type = text(delta, "type") if isinstance(delta, dict) else None
         if not isinstance(delta, dict) or not type:
-            yield "AN017", Hit(pos, f"delta is {shown(delta)}")
+            yield "AN017", pos, f"delta is {shown(delta)}"
             return
         if type not in _OF:
-            yield "AN031", Hit(pos, f"a delta of type {shown(type)}")
+            yield "AN031", pos, f"a delta of type {shown(type)}"
         field = _PIECES.get(type)
         piece = delta.get(field) if field else ""
         if not isinstance(piece, str):
-            yield "AN017", Hit(pos, f"{field} is {shown(piece)}")
+            yield "AN017", pos, f"{field} is {shown(piece)}"
         elif not self._takes(type):
-            yield "AN018", Hit(pos, f"{type} in a block of type {shown(self._type)}")
+            yield "AN018", pos, f"{type} in a block of type {shown(self._type)}"
         elif type == "input_json_delta":
             self._input.append(piece)
         elif type == "signature_delta":
@@ -116,9 +116,9 @@ class ContentBlock:
         written = "".join(self._input)
         decoded = decoded_or_none(written.encode("utf-8", "replace"))
         if self._type in CALLS and written and not isinstance(decoded, dict):
-            yield "AN019", Hit(self.pos, shown(written))
+            yield "AN019", self.pos, shown(written)
         if self._type == "thinking" and not self._is_signed:
-            yield "AN020", Hit(self.pos)
+            yield "AN020", self.pos, ""
 
     @property
     def is_call(self) -> bool:
@@ -151,7 +151,7 @@ class MessageCheck:
         if frame.data:
             yield from self._event(frame)
         elif frame.name and frame.name != "ping" and frame.kind != "message":
-            yield "AN028", Hit(frame.pos, f"event: {frame.name[:60]}")
+            yield "AN028", frame.pos, f"event: {frame.name[:60]}"
 
     def _event(self, frame: StreamBlock) -> Faults:
         is_error = "failed" in (
@@ -159,11 +159,11 @@ class MessageCheck:
             self._terminal.get(frame.name or ""),
         )
         if is_done_mark(frame):
-            yield "AN027", Hit(frame.pos)
+            yield "AN027", frame.pos, ""
         elif not is_json(frame) and not is_error:
             return
         elif frame.type is None and not is_error:
-            yield "AN003", Hit(frame.pos, shown(frame.payload))
+            yield "AN003", frame.pos, shown(frame.payload)
         else:
             yield from self._named(frame, frame.type or frame.name or "error")
 
@@ -174,16 +174,16 @@ class MessageCheck:
         if self._stopped:
             yield from self._end()
         elif self._stream.is_seen_whole:
-            yield "AN007", Hit(None)
+            yield "AN007", None, ""
 
     def _end(self) -> Faults:
         if self._reason is None and not self._is_misshapen:
-            yield "AN009", Hit(self._last[0] or None)
+            yield "AN009", self._last[0] or None, ""
         for block in self._open.values():
-            yield "AN023", Hit(block.pos, f"block {block.index}")
+            yield "AN023", block.pos, f"block {block.index}"
         pos, tokens = self._last
         if is_whole_number(tokens) and is_whole_number(self._tokens) and tokens < self._tokens:
-            yield "AN022", Hit(pos, f"{tokens} after {self._tokens}")
+            yield "AN022", pos, f"{tokens} after {self._tokens}"
         if self._reason not in _CUT:
             for block in self._blocks:
                 yield from block.end()
@@ -191,10 +191,8 @@ class MessageCheck:
         if self._reason in ("tool_use", "end_turn") and is_calling != (self._reason == "tool_use"):
             yield (
                 "AN032",
-                Hit(
-                    pos or None,
-                    f"{shown(self._reason)} {'after' if is_calling else 'without'} a call",
-                ),
+                pos or None,
+                f"{shown(self._reason)} {'after' if is_calling else 'without'} a call",
             )
 
     def _named(self, frame: StreamBlock, type: str) -> Faults:
@@ -205,15 +203,15 @@ class MessageCheck:
 
     def _in_order(self, frame: StreamBlock, type: str) -> Faults:
         if self._failed:
-            yield "AN026", Hit(frame.pos, shown(type))
+            yield "AN026", frame.pos, shown(type)
         elif self._stopped:
-            yield "AN008", Hit(frame.pos, shown(type))
+            yield "AN008", frame.pos, shown(type)
         elif self._terminal.get(type) == "failed":
             self._failed = True
             yield from _error(frame) if type == "error" else ()
         else:
             if not self._has_begun and type != "message_start":
-                yield "AN004", Hit(frame.pos, shown(type))
+                yield "AN004", frame.pos, shown(type)
             self._has_begun = True
             meaning = self._meanings.get(type)
             if meaning:
@@ -222,7 +220,7 @@ class MessageCheck:
 
     def _message_start(self, pos: int, event: Object) -> Faults:
         if self._has_start:
-            yield "AN005", Hit(pos)
+            yield "AN005", pos, ""
             return
         self._has_start = True
         message = object_(event, "message")
@@ -239,16 +237,16 @@ class MessageCheck:
             if not is_whole_number(usage.get(each))
         ]
         if lacking:
-            yield "AN006", Hit(pos, f"it lacks {', '.join(lacking)}")
+            yield "AN006", pos, f"it lacks {', '.join(lacking)}"
 
     def _block_start(self, pos: int, event: Object) -> Faults:
         index = event.get("index")
         if not is_whole_number(index):
-            yield "AN012", Hit(pos, f"index is {shown(index)}")
+            yield "AN012", pos, f"index is {shown(index)}"
             return
         yield from self._late(pos)
         if index != self._next:
-            yield "AN013", Hit(pos, f"index {index} in the place of {self._next}")
+            yield "AN013", pos, f"index {index} in the place of {self._next}"
         self._next = index + 1
         block = self._open[index] = ContentBlock(pos, index, object_(event, "content_block"))
         self._blocks.append(block)
@@ -273,31 +271,31 @@ class MessageCheck:
         """Return the index of an event, which must be of the block that began last."""
         index = event.get("index")
         if not is_whole_number(index):
-            yield "AN012", Hit(pos, f"index is {shown(index)}")
+            yield "AN012", pos, f"index is {shown(index)}"
             return
         yield from self._late(pos)
         if index not in self._open:
             # its beginning is what is missing: the next block is in its place
             self._next += index == self._next
-            yield "AN014", Hit(pos, f"block {index} is not open")
+            yield "AN014", pos, f"block {index} is not open"
             return
         latest = next(reversed(self._open))
         if index != latest and not self._open[index].is_interleaved:
             self._open[index].is_interleaved = True
-            yield "AN011", Hit(pos, f"block {index} goes on after block {latest} began")
+            yield "AN011", pos, f"block {index} goes on after block {latest} began"
 
     def _late(self, pos: int) -> Faults:
         if self._is_closing:
-            yield "AN024", Hit(pos)
+            yield "AN024", pos, ""
 
     def _message_delta(self, pos: int, event: Object) -> Faults:
         delta, usage = event.get("delta"), event.get("usage")
         tokens, reason = member(usage, "output_tokens"), text(delta, "stop_reason")
         if not isinstance(delta, dict) or not is_whole_number(tokens):
             self._is_misshapen = True
-            yield "AN010", Hit(pos, f"delta is {shown(delta)}, usage is {shown(usage)}")
+            yield "AN010", pos, f"delta is {shown(delta)}, usage is {shown(usage)}"
         if reason in _FOREIGN:
-            yield "AN021", Hit(pos, f"stop_reason is {shown(reason)}")
+            yield "AN021", pos, f"stop_reason is {shown(reason)}"
         self._reason = reason or (self._reason if self._is_closing else None)
         self._is_closing = True
         self._last = (pos, tokens)
@@ -318,23 +316,23 @@ class MessageCheck:
 
 def _line(frame: StreamBlock, type: str) -> Faults:
     if frame.name is None:
-        yield "AN001", Hit(frame.pos, shown(type))
+        yield "AN001", frame.pos, shown(type)
     elif frame.name != type:
-        yield "AN002", Hit(frame.pos, f"event: {frame.name[:60]}, type {shown(type)}")
+        yield "AN002", frame.pos, f"event: {frame.name[:60]}, type {shown(type)}"
 
 
 def _error(frame: StreamBlock) -> Faults:
     error = object_(frame.payload, "error")
     if not (text(error, "type") and text(error, "message")):
-        yield "AN025", Hit(frame.pos, shown(frame.payload))
+        yield "AN025", frame.pos, shown(frame.payload)
 
 
 def _misfits(frame: StreamBlock) -> Faults:
     for each in SHAPES.misfits(frame.payload, "event"):
         if not _JUDGED.fullmatch(each.path):
-            yield "AN029", Hit(frame.pos, misfit(each))
+            yield "AN029", frame.pos, misfit(each)
     payload = object_(frame.payload)
     for usage in (member(payload, "message", "usage"), payload.get("usage")):
         for name, count in object_(usage).items():
             if is_whole_number(count) and not 0 <= count <= TOKENS_LIMIT:
-                yield "AN030", Hit(frame.pos, f"{name} is {count}")
+                yield "AN030", frame.pos, f"{name} is {count}"

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from recorder.lint.faults import is_whole_number, shown
 from recorder.lint.hosted import SessionWalk
-from recorder.lint.rule import Faults, Hit
+from recorder.lint.rule import Faults
 from recorder.lint.stream import StreamBlock, StreamView
 from recorder.wire.dialects.anthropic_sessions.decoder import AT_REST, DELETED, MESSAGE, RUNNING
 from recorder.wire.dialects.anthropic_sessions.lint.shapes import SHAPES
@@ -26,7 +26,7 @@ class Session(SessionWalk):
 
     def named(self, block: StreamBlock, type: str) -> Faults:
         if block.kind == "frame" and block.name != type:
-            yield "AS001", Hit(block.pos, f"event: {(block.name or '')[:60]}, type {shown(type)}")
+            yield "AS001", block.pos, f"event: {(block.name or '')[:60]}, type {shown(type)}"
 
     def event(self, pos: int, type: str, event: Object) -> Faults:
         if type == "event_start" and text(event, "event", "type") == MESSAGE:
@@ -44,9 +44,9 @@ class Session(SessionWalk):
         if id is None or not is_whole_number(index):
             return  # which its shape says
         if id != self._preview:
-            yield "AS005", Hit(pos, f"event_id {shown(id)}")
+            yield "AS005", pos, f"event_id {shown(id)}"
         elif not 0 <= index <= len(self._shown):
-            yield "AS006", Hit(pos, f"index {index} of {len(self._shown)}")
+            yield "AS006", pos, f"index {index} of {len(self._shown)}"
         else:
             self._shown += [""] if index == len(self._shown) else []
             self._shown[index] += text(event, "delta", "content", "text") or ""
@@ -56,4 +56,4 @@ class Session(SessionWalk):
         for number, pieces in enumerate(self._shown):
             said = text(parts[number], "text") if number < len(parts) else ""
             if said is not None and not said.startswith(pieces):
-                yield "AS007", Hit(pos, f"content {number} does not begin with {shown(pieces)}")
+                yield "AS007", pos, f"content {number} does not begin with {shown(pieces)}"

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 from recorder.lint.faults import is_json, is_whole_number, misfit, shown
-from recorder.lint.rule import Faults, Hit
+from recorder.lint.rule import Faults
 from recorder.lint.shape import Misfit, Shapes
 from recorder.lint.stream import StreamBlock, StreamView
 from recorder.wire.dialects.bedrock_converse.decoder import EXCEPTIONS
@@ -58,7 +58,7 @@ class Events:
         elif block.is_damaged or block.name in EXCEPTIONS:
             self._is_whole = False
         elif block.name not in _TYPES:
-            yield "BR004", Hit(block.pos, shown(block.name))
+            yield "BR004", block.pos, shown(block.name)
             self._is_whole = (
                 self._is_whole and block.name is not None and not block.name.endswith("Exception")
             )
@@ -70,19 +70,19 @@ class Events:
         if not self._stream.is_seen_whole or not self._is_whole:
             return
         if not self._has_ended:
-            yield "BR005", Hit(None)
+            yield "BR005", None, ""
         elif not self._has_counts:
-            yield "BR006", Hit(None)
+            yield "BR006", None, ""
 
     def _event(self, block: StreamBlock, type: str) -> Faults:
         self._has_ended = self._has_ended or type == "messageStop"
         self._has_counts = self._has_counts or type == "metadata"
         if not isinstance(block.payload, dict):
-            yield "BR001", Hit(block.pos, shown(block.payload))
+            yield "BR001", block.pos, shown(block.payload)
             return
         event = block.payload
         for each in EVENTS.misfits(event, type):
-            yield "BR001" if _breaks_botocore(each) else "BR003", Hit(block.pos, misfit(each))
+            yield "BR001" if _breaks_botocore(each) else "BR003", block.pos, misfit(each)
         for path in _UNIONS:
             yield from _union(block.pos, event, path)
         index = event.get("contentBlockIndex")
@@ -100,7 +100,7 @@ class Events:
         if call is None:
             return
         if index not in self._inputs:
-            yield "BR007", Hit(pos, f"block {index}")
+            yield "BR007", pos, f"block {index}"
             self._inputs[index] = None
         before, added = self._inputs[index], text(object_(call), "input")
         self._inputs[index] = None if before is None or added is None else before + added
@@ -108,7 +108,7 @@ class Events:
     def _stopped(self, pos: int, index: int, event: Object) -> Faults:
         given = self._inputs.pop(index, None)
         if given and not isinstance(decoded_or_none(given.encode("utf-8", "surrogatepass")), dict):
-            yield "BR008", Hit(pos, shown(given))
+            yield "BR008", pos, shown(given)
 
     _calls: ClassVar[Mapping[str, Callable[[Events, int, int, Object], Faults]]] = {
         "contentBlockStart": _started,
@@ -128,4 +128,4 @@ def _union(pos: int, event: Object, path: tuple[str, ...]) -> Faults:
     if isinstance(value, dict):
         members = [name for name, each in value.items() if each is not None and name != "__type"]
         if len(members) != 1:
-            yield "BR002", Hit(pos, f"{'.'.join(path)} has {' and '.join(members) or 'none'}")
+            yield "BR002", pos, f"{'.'.join(path)} has {' and '.join(members) or 'none'}"

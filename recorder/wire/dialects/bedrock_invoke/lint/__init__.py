@@ -9,7 +9,7 @@ The behaviour of anthropic-sdk-python 2.11 and botocore 1.44 was measured.
 from __future__ import annotations
 
 from recorder.lint.faults import of_answer, shown
-from recorder.lint.rule import Faults, Hit, rules
+from recorder.lint.rule import Faults, rules
 from recorder.lint.stream import StreamBlock, StreamView
 
 
@@ -26,9 +26,9 @@ class _Chunks:
             return
         name = (message.event or b"").decode("utf-8", "replace")
         if name != "chunk":
-            yield "BI001", Hit(block.pos, f"its type is {shown(name)}")
+            yield "BI001", block.pos, f"its type is {shown(name)}"
         elif block.data == message.data:
-            yield "BI001", Hit(block.pos, f"{shown(block.type)} is not in `bytes`")
+            yield "BI001", block.pos, f"{shown(block.type)} is not in `bytes`"
 
     def end(self) -> Faults:
         return ()

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from itertools import chain
 
 from recorder.lint.faults import is_json, is_whole_number, misfit, shown
-from recorder.lint.rule import Faults, Hit
+from recorder.lint.rule import Faults
 from recorder.lint.sse import is_done_mark
 from recorder.lint.stream import StreamBlock, StreamView
 from recorder.wire.dialects.gemini.lint.shapes import SHAPES
@@ -79,14 +79,14 @@ class CandidateFaults:
         self._pos = pos
         parts, reason = member(candidate, "content", "parts"), candidate.get("finishReason")
         if self.is_finished and any(map(_has_content, objects(parts))):
-            yield "GE021", Hit(pos)
+            yield "GE021", pos, ""
         for part in array(parts):
             yield from self._part(pos, part)
         self.is_finished = self.is_finished or bool(reason or candidate.get("finish_reason"))
 
     def end(self) -> Faults:
         if not self.is_finished:
-            yield "GE008", Hit(self._pos, f"candidate {self._index} has none")
+            yield "GE008", self._pos, f"candidate {self._index} has none"
 
     def _part(self, pos: int, part: object) -> Faults:
         fields = object_(part)
@@ -98,9 +98,9 @@ class CandidateFaults:
 
     def _call(self, pos: int, call: Object, is_signed: bool) -> Faults:
         if not text(call, "name") and not self._is_calling:
-            yield "GE013", Hit(pos, shown(call))
+            yield "GE013", pos, shown(call)
         if self._signs and not self._has_call and not is_signed:
-            yield "GE015", Hit(pos, shown(call.get("name")))
+            yield "GE015", pos, shown(call.get("name"))
         self._has_call = True
         self._is_calling = call.get("willContinue") is True
 
@@ -119,22 +119,22 @@ class Chunks:
     def feed(self, frame: StreamBlock) -> Faults:
         yield from _line_faults(frame)
         if is_done_mark(frame):
-            yield "GE004", Hit(frame.pos)
+            yield "GE004", frame.pos, ""
             return
         payload = _bare(frame) if frame.data is None else frame.payload
         if payload is None and not is_json(frame):
             if frame.kind == "tail" and frame.data and self._is_finished:
-                yield "GE022", Hit(frame.pos, "it is half an event")
+                yield "GE022", frame.pos, "it is half an event"
             return
         if not isinstance(payload, dict):
-            yield "GE006", Hit(frame.pos, shown(payload))
+            yield "GE006", frame.pos, shown(payload)
         elif self._failed:
-            yield "GE010", Hit(frame.pos)
+            yield "GE010", frame.pos, ""
         elif "error" in payload:
             self._failed = True
             yield from _error(frame.pos, payload)
         elif frame.data is None:
-            yield "GE001", Hit(frame.pos, "JSON without data:")
+            yield "GE001", frame.pos, "JSON without data:"
         else:
             yield from self._ending(frame)
             yield from self._chunk(frame.pos, payload)
@@ -162,10 +162,10 @@ class Chunks:
             chain.from_iterable(candidate.end() for candidate in self._candidates.values())
         )
         if not self._candidates and not self._is_blocked:
-            missing = [("GE008", Hit(None, "there is no candidate at all"))]
+            missing = [("GE008", None, "there is no candidate at all")]
         yield from missing
         if not self._has_usage and not missing:
-            yield "GE009", Hit(None)
+            yield "GE009", None, ""
 
     def _ending(self, frame: StreamBlock) -> Faults:
         """Yield the faults of a chunk's ending.
@@ -173,24 +173,24 @@ class Chunks:
         LF is reported once, where it begins: it is as true of all others.
         """
         if frame.kind == "tail" and not self._stream.was_cut_by_us:
-            yield "GE022", Hit(frame.pos)
+            yield "GE022", frame.pos, ""
         if not self._has_lf and frame.raw.endswith(b"\n\n"):
             self._has_lf = True
-            yield "GE005", Hit(frame.pos)
+            yield "GE005", frame.pos, ""
 
     def _chunk(self, pos: int, chunk: Object) -> Faults:
         for name in _SAME:
             value = chunk.get(name)
             if value is not None and value != self._same.setdefault(name, value):
-                yield "GE019", Hit(pos, f"{name} is {shown(value)}, was {shown(self._same[name])}")
+                yield "GE019", pos, f"{name} is {shown(value)}, was {shown(self._same[name])}"
         candidates = chunk.get("candidates")
         for each in SHAPES.misfits(chunk, "generate_content_response"):
             if not _COUNTED.fullmatch(each.path):
-                yield _RULE_OF.get(each.path.rpartition(".")[2], "GE011"), Hit(pos, misfit(each))
+                yield _RULE_OF.get(each.path.rpartition(".")[2], "GE011"), pos, misfit(each)
         if chunk == self._before and any(
             member(each, "finishReason") for each in array(candidates)
         ):
-            yield "GE023", Hit(pos)
+            yield "GE023", pos, ""
         self._before = chunk
         self._is_blocked = self._is_blocked or bool(
             chunk.get("promptFeedback") or chunk.get("prompt_feedback")
@@ -199,7 +199,7 @@ class Chunks:
         yield from self._note_usage(pos, chunk)
         snake = _in_snake_case(chunk)
         if snake:
-            yield "GE018", Hit(pos, snake)
+            yield "GE018", pos, snake
 
     def _candidate_faults(self, pos: int, candidates: Iterable[object]) -> Faults:
         seen: set[int] = set()
@@ -208,10 +208,10 @@ class Chunks:
             index = candidate.get("index", 0)
             if not isinstance(each, dict) or not is_whole_number(index):
                 if isinstance(index, str) and index.isdigit():
-                    yield "GE011", Hit(pos, f"index is {shown(index)}, which must be a number")
+                    yield "GE011", pos, f"index is {shown(index)}, which must be a number"
                 continue
             if index in seen:
-                yield "GE020", Hit(pos, f"index {index}")
+                yield "GE020", pos, f"index {index}"
             seen.add(index)
             yield from self._candidate(index).feed(pos, candidate)
 
@@ -226,7 +226,7 @@ class Chunks:
         self._has_usage = self._has_usage or bool(usage or chunk.get("usage_metadata"))
         wrong = usage is not None and _miscounted(usage)
         if wrong:
-            yield "GE012", Hit(pos, wrong)
+            yield "GE012", pos, wrong
         elif isinstance(usage, dict) and any(name in usage for name in _COUNTS):
             self._usage = (pos, usage)
 
@@ -244,7 +244,7 @@ def _line_faults(frame: StreamBlock) -> Faults:
         return
     for line in _LINES.findall(raw):
         if not line.startswith(b"data: "):
-            yield _line_rule(line), Hit(frame.pos, line[:60].decode("utf-8", "replace"))
+            yield _line_rule(line), frame.pos, line[:60].decode("utf-8", "replace")
 
 
 def _line_rule(line: bytes) -> str:
@@ -267,7 +267,7 @@ def _error(pos: int, payload: Object) -> Faults:
         or not is_whole_number(error.get("code"))
         or next(iter(payload)) != "error"
     ):
-        yield "GE007", Hit(pos, shown(payload))
+        yield "GE007", pos, shown(payload)
 
 
 def _miscounted(usage: object) -> str:
@@ -296,13 +296,13 @@ def _sum(pos: int, usage: Object) -> Faults:
     cached = usage.get("cachedContentTokenCount") or 0
     negative = _negative(usage)
     if negative:
-        yield "GE017", Hit(pos, negative)
+        yield "GE017", pos, negative
     elif total is None:
-        yield "GE017", Hit(pos, "totalTokenCount is missing")
+        yield "GE017", pos, "totalTokenCount is missing"
     elif total != sum(parts):
-        yield "GE017", Hit(pos, f"{' + '.join(map(str, parts))} is not {total}")
+        yield "GE017", pos, f"{' + '.join(map(str, parts))} is not {total}"
     elif cached > parts[0]:
-        yield "GE017", Hit(pos, f"{cached} tokens are cached, of {parts[0]}")
+        yield "GE017", pos, f"{cached} tokens are cached, of {parts[0]}"
 
 
 def _in_snake_case(chunk: Object) -> str:

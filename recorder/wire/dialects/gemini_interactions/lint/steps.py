@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from recorder.lint.faults import is_json, is_whole_number, misfit, shown
-from recorder.lint.rule import Faults, Hit
+from recorder.lint.rule import Faults
 from recorder.lint.sse import is_done_mark
 from recorder.lint.stream import StreamBlock, StreamView
 from recorder.wire.dialects.gemini_interactions.decoder import COMPLETED, ENDED
@@ -101,13 +101,13 @@ class Steps:
 
     def _told(self, pos: int, event: object) -> Faults:
         if self._is_marked:
-            yield "GI012", Hit(pos)
+            yield "GI012", pos, ""
             return
         type = text(event, "event_type")
         if not isinstance(event, dict) or type is None:
-            yield "GI001", Hit(pos, shown(event))
+            yield "GI001", pos, shown(event)
         elif type not in self._shapes:
-            yield "GI003", Hit(pos, f"event {shown(type)}")
+            yield "GI003", pos, f"event {shown(type)}"
         else:
             yield from self._event(pos, type, event)
 
@@ -116,13 +116,13 @@ class Steps:
         if not self._stream.is_seen_whole:
             return
         if not self._has_ended:
-            yield "GI006", Hit(None)
+            yield "GI006", None, ""
 
     def _event(self, pos: int, type: str, event: Object) -> Faults:
         misfits = list(SHAPES.misfits(event, self._shapes[type]))
         for each in misfits:
-            yield "GI002", Hit(pos, misfit(each))
-        yield from (("GI003", Hit(pos, said)) for said in _strange(event))
+            yield "GI002", pos, misfit(each)
+        yield from (("GI003", pos, said) for said in _strange(event))
         if type == ERROR:
             self._has_ended = True
         elif not type.startswith("step."):
@@ -135,7 +135,7 @@ class Steps:
     def _lifecycle(self, pos: int, type: str, event: Object) -> Faults:
         id = text(event, "interaction_id") or text(event, "interaction", "id")
         if id is not None and self._id not in (None, id):
-            yield "GI010", Hit(pos, f"it is {shown(id)}, was {shown(self._id)}")
+            yield "GI010", pos, f"it is {shown(id)}, was {shown(self._id)}"
         self._id = id or self._id
         if type not in _ENDS or self._has_ended:
             return
@@ -150,13 +150,13 @@ class Steps:
             and interaction
             and not self._is_live
         ):
-            yield "GI007", Hit(pos, f"status is {shown(status)}")
+            yield "GI007", pos, f"status is {shown(status)}"
         if interaction and interaction.get("usage") is None:
-            yield "GI008", Hit(pos)
+            yield "GI008", pos, ""
         yield from _sum(pos, object_(interaction, "usage"))
         for index, step in self._steps.items():
             if not step.is_over:
-                yield "GI009", Hit(step.pos, f"step {index}")
+                yield "GI009", step.pos, f"step {index}"
 
     # -- its steps
 
@@ -169,7 +169,8 @@ class Steps:
         elif step is None or step.is_over:
             yield (
                 "GI004",
-                Hit(pos, f"{type} of step {index}, which {'is over' if step else 'has not begun'}"),
+                pos,
+                f"{type} of step {index}, which {'is over' if step else 'has not begun'}",
             )
         else:
             step.pos = pos
@@ -187,7 +188,7 @@ class Steps:
 
     def _begin(self, pos: int, index: int, given: Object) -> Faults:
         if index in self._steps:
-            yield "GI005", Hit(pos, f"step {index}")
+            yield "GI005", pos, f"step {index}"
         type, id = text(given, "type") or "", text(given, "id")
         call_id = text(given, "call_id")
         if is_call(type) and id is not None:
@@ -199,7 +200,7 @@ class Steps:
             and call_id is not None
             and call_id not in self._calls
         ):
-            yield "GI011", Hit(pos, f"call_id {shown(call_id)}")
+            yield "GI011", pos, f"call_id {shown(call_id)}"
         self._steps[index] = _Step(pos, type)
 
     def _delta(self, pos: int, step: _Step, delta: Object) -> Faults:
@@ -211,7 +212,7 @@ class Steps:
         ):
             return
         if type not in _FITTING.get(step.type, (step.type,)):
-            yield "GI013", Hit(pos, f"{type} in a step {step.type}")
+            yield "GI013", pos, f"{type} in a step {step.type}"
         if type == "arguments_delta":
             step.arguments += text(delta, "arguments") or ""
 
@@ -221,7 +222,7 @@ def _stop(pos: int, step: _Step) -> Faults:
     if step.arguments and not isinstance(
         decoded_or_none(step.arguments.encode("utf-8", "surrogatepass")), dict
     ):
-        yield "GI014", Hit(pos, shown(step.arguments))
+        yield "GI014", pos, shown(step.arguments)
 
 
 def _strange(event: Object) -> Iterable[str]:
@@ -249,12 +250,12 @@ def _sum(pos: int, usage: Object) -> Faults:
     known = {name: count for name, count in counts.items() if is_whole_number(count)}
     negative = next((name for name, count in known.items() if count < 0), None)
     if negative is not None:
-        yield "GI015", Hit(pos, f"{negative} is {known[negative]}")
+        yield "GI015", pos, f"{negative} is {known[negative]}"
         return
     parts = [known[name] for name in _SUMMED if name in known]
     total = known.get("total_tokens")
     if total is not None and len(parts) == len(_SUMMED) and total != sum(parts):
-        yield "GI015", Hit(pos, f"{' + '.join(map(str, parts))} is not {total}")
+        yield "GI015", pos, f"{' + '.join(map(str, parts))} is not {total}"
     cached, given = known.get("total_cached_tokens", 0), known.get("total_input_tokens")
     if given is not None and cached > given:
-        yield "GI015", Hit(pos, f"{cached} tokens are cached, of {given}")
+        yield "GI015", pos, f"{cached} tokens are cached, of {given}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from recorder.lint.faults import is_json, misfit, shown
-from recorder.lint.rule import Faults, Hit
+from recorder.lint.rule import Faults
 from recorder.lint.stream import StreamBlock, StreamView
 from recorder.wire.dialects.gemini_live.lint.shapes import SHAPES
 from recorder.wire.dialects.json_values import Object, objects
@@ -27,33 +27,33 @@ class Turn:
         if not message:
             return  # which is an empty message to google-genai
         if not isinstance(message, dict):
-            yield "GL001", Hit(block.pos, shown(message))
+            yield "GL001", block.pos, shown(message)
             return
         if message.get("error"):
             self._last = None
             return
         if not any(message.get(name) is not None for name in _KNOWN):
-            yield "GL002", Hit(block.pos, shown(message))
+            yield "GL002", block.pos, shown(message)
             return
         for each in SHAPES.misfits(message, "message"):
-            yield "GL003", Hit(block.pos, misfit(each))
+            yield "GL003", block.pos, misfit(each)
         yield from self._message(block, message)
 
     def _message(self, block: StreamBlock, message: Object) -> Faults:
         for call in objects(message.get("toolCall"), "functionCalls"):
             if call.get("id") is None:
-                yield "GL005", Hit(block.pos, shown(call))
+                yield "GL005", block.pos, shown(call)
         self._has_usage = self._has_usage or bool(message.get("usageMetadata"))
         self._last = block
         if _ends(message.get("serverContent")):
             self._last = None
             if not self._has_usage:
-                yield "GL006", Hit(block.pos)
+                yield "GL006", block.pos, ""
 
     def end(self) -> Faults:
         """Yield that the turn has no end."""
         if self._last is not None and self._stream.is_seen_whole:
-            yield "GL004", Hit(self._last.pos)
+            yield "GL004", self._last.pos, ""
 
 
 def _ends(content: object) -> bool:

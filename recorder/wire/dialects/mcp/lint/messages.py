@@ -4,11 +4,9 @@ methods.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from recorder.lint.faults import misfit, shown
 from recorder.lint.json_rpc import is_error, is_id, waiting
-from recorder.lint.rule import Faults, Hit
+from recorder.lint.rule import Faults
 from recorder.lint.shape import Shapes
 from recorder.lint.stream import StreamBlock, StreamView
 from recorder.model.events import STDIO
@@ -53,7 +51,7 @@ class Messages:
         if not block.is_event or block.data is None:
             return
         if block.name not in (None, "message"):
-            yield "MC005", Hit(block.pos, shown(block.name))
+            yield "MC005", block.pos, shown(block.name)
             return
         if not self._is_stdio:
             self._is_resumable = self._is_resumable or parse(block.raw).id is not None
@@ -69,14 +67,14 @@ class Messages:
         if not stream.is_stream and stream.body.strip() and "json" in stream.content_type:
             yield from self._message(None, stream.document)
         if self._waiting and not self._is_answered and not self._is_resumable:
-            yield "MC004", Hit(None)
+            yield "MC004", None, ""
 
     def _message(self, pos: int | None, message: object) -> Faults:
         wrong = _wrong(message)
         if wrong is not None:
             # the client reads on no further
             self._is_answered = self._is_answered or not self._is_stdio
-            yield "MC001", Hit(pos, wrong)
+            yield "MC001", pos, wrong
         elif isinstance(message, dict) and "method" not in message:
             yield from self._response(pos, message)
 
@@ -84,12 +82,12 @@ class Messages:
         request = self._request_of(message)
         self._is_answered = True
         if request is None:
-            yield "MC003", Hit(pos, f"id {shown(message['id'])}")
+            yield "MC003", pos, f"id {shown(message['id'])}"
             return
         if message.get("error") is None:
             yield from _of_result(pos, request, message["result"])
         elif message.get("result") is not None:
-            yield "MC002", Hit(pos)
+            yield "MC002", pos, ""
 
     def _request_of(self, message: Object) -> Object | None:
         """Return the request that a client takes a response for: over HTTP that of its POST,
@@ -130,14 +128,14 @@ def _of_result(pos: int | None, request: Object, result: Object) -> Faults:
         return
     misfits = list(SHAPES.misfits(result, method))
     for each in misfits:
-        yield "MC006", Hit(pos, misfit(each))
+        yield "MC006", pos, misfit(each)
     if method == "initialize" and not misfits:
         yield from _version(
             pos, text(request, "params", "protocolVersion"), result["protocolVersion"]
         )
 
 
-def _version(pos: int | None, asked: str | None, answered: str) -> Iterable[tuple[str, Hit]]:
+def _version(pos: int | None, asked: str | None, answered: str) -> Faults:
     is_earlier = asked is None or answered < asked
     if answered != asked and not (answered in _VERSIONS and is_earlier):
-        yield "MC007", Hit(pos, f"{shown(answered)} to {shown(asked)}")
+        yield "MC007", pos, f"{shown(answered)} to {shown(asked)}"

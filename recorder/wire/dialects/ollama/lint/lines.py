@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from recorder.lint.faults import is_json, misfit, shown
-from recorder.lint.rule import Faults, Hit
+from recorder.lint.rule import Faults
 from recorder.lint.shape import Shapes
 from recorder.lint.stream import StreamBlock, StreamView
 from recorder.wire.dialects.json_values import Object
@@ -39,7 +39,7 @@ class Lines:
 
     def feed(self, block: StreamBlock) -> Faults:
         if block.kind == "comment" and not block.raw.strip():
-            yield "OL001", Hit(block.pos, "it is empty")
+            yield "OL001", block.pos, "it is empty"
             return
         if block.kind != "message":
             self._is_of_ollama = self._is_of_ollama and block.kind == "tail"
@@ -47,30 +47,30 @@ class Lines:
         if block.data is None or not is_json(block):
             return
         if _SEPARATOR.search(block.data.decode("utf-8", "replace")):
-            yield "OL001", Hit(block.pos)
+            yield "OL001", block.pos, ""
         if self._has_ended:
-            yield "OL006", Hit(block.pos)
+            yield "OL006", block.pos, ""
         elif isinstance(block.payload, dict):
             yield from self._line(block.pos, block.payload)
         else:
-            yield "OL002", Hit(block.pos, shown(block.payload))
+            yield "OL002", block.pos, shown(block.payload)
 
     def end(self) -> Faults:
         """Yield what is missing."""
         if self._is_of_ollama and self._stream.is_seen_whole and not self._has_ended:
-            yield "OL004", Hit(None)
+            yield "OL004", None, ""
 
     def _line(self, pos: int, line: Object) -> Faults:
         error = line.get("error")
         if error:
             self._has_ended = True
             if not isinstance(error, str):
-                yield "OL007", Hit(pos, shown(error))
+                yield "OL007", pos, shown(error)
             return
         for each in SHAPES.misfits(line, self._shape):
-            yield "OL003", Hit(pos, misfit(each))
+            yield "OL003", pos, misfit(each)
         if line.get("done") is True:
             self._has_ended = True
             missing = [name for name in ("done_reason", "eval_count") if line.get(name) is None]
             if missing and line.get("done_reason") not in ("load", "unload"):
-                yield "OL005", Hit(pos, f"no {' and no '.join(missing)}")
+                yield "OL005", pos, f"no {' and no '.join(missing)}"

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from recorder.lint.faults import shown
 from recorder.lint.hosted import SessionWalk
-from recorder.lint.rule import Faults, Hit
+from recorder.lint.rule import Faults
 from recorder.lint.stream import StreamView
 from recorder.wire.dialects.json_values import Object, names, object_, text, whole
 from recorder.wire.dialects.openai_agents.decoder import AT_REST, FIELDS, RUNNING
@@ -44,12 +44,13 @@ class Session(SessionWalk):
         if id is not None and id != text(event, "turn_id"):
             yield (
                 "OA005",
-                Hit(pos, f"turn_id is {shown(event.get('turn_id'))}, that of the turn {shown(id)}"),
+                pos,
+                f"turn_id is {shown(event.get('turn_id'))}, that of the turn {shown(id)}",
             )
         if state in _ENDED and status is not None and status != state:
-            yield "OA005", Hit(pos, f"a turn that is {state} has the status {shown(status)}")
+            yield "OA005", pos, f"a turn that is {state} has the status {shown(status)}"
         if state == "completed" and not (event.get("usage") or turn.get("usage")):
-            yield "OA007", Hit(pos)
+            yield "OA007", pos, ""
 
     def _item(self, step: str, id: str) -> None:
         if step == "added":
@@ -66,4 +67,4 @@ class Session(SessionWalk):
         if stated is None:
             pieces[place] = pieces.get(place, "") + (text(event, "delta") or "")
         elif pieces.get(place, stated) != stated:
-            yield "OA006", Hit(pos, f"{shown(stated)} is not {shown(pieces[place])}")
+            yield "OA006", pos, f"{shown(stated)} is not {shown(pieces[place])}"

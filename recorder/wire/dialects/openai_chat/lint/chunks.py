@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from itertools import chain
 
 from recorder.lint.faults import is_json, is_whole_number, misfit, shown
-from recorder.lint.rule import Faults, Hit
+from recorder.lint.rule import Faults
 from recorder.lint.stream import StreamBlock, StreamView
 from recorder.wire.dialects.json_values import Object, array, decoded, member, object_, objects
 from recorder.wire.dialects.openai_chat.lint.shapes import SHAPES
@@ -54,9 +54,9 @@ class ToolCall:
     def begin(self, delta: Object) -> Faults:
         self._id, self._name = delta.get("id"), _named(delta)
         if not self._id:
-            yield "CH017", Hit(self._pos, f"id is {shown(self._id)}")
+            yield "CH017", self._pos, f"id is {shown(self._id)}"
         if not self._name:
-            yield "CH018", Hit(self._pos, shown(delta))
+            yield "CH018", self._pos, shown(delta)
         yield from self._feed(self._pos, delta)
 
     def go_on(self, pos: int, delta: Object) -> Faults:
@@ -66,18 +66,18 @@ class ToolCall:
         ):
             if value and before:
                 self._is_judged = self._is_judged and value == before
-                yield "CH020", Hit(pos, f"{name} {shown(value)} after {shown(before)}")
+                yield "CH020", pos, f"{name} {shown(value)} after {shown(before)}"
         if "type" in delta and delta["type"] is None and self._type:
-            yield "CH032", Hit(pos, shown(delta))
+            yield "CH032", pos, shown(delta)
         if self._type == "function" and delta.get("function") is None:
-            yield "CH034", Hit(pos, shown(delta))
+            yield "CH034", pos, shown(delta)
         yield from self._feed(pos, delta)
 
     def end(self) -> Faults:
         if not self._type:
-            yield "CH019", Hit(self._pos)
+            yield "CH019", self._pos, ""
         if self._is_judged and not _is_json(arguments := "".join(self._arguments)):
-            yield "CH022", Hit(self._pos, shown(arguments))
+            yield "CH022", self._pos, shown(arguments)
 
     def _feed(self, pos: int, delta: Object) -> Faults:
         self._type = self._type or delta.get("type")
@@ -87,7 +87,7 @@ class ToolCall:
             self._arguments.append(arguments)
         elif arguments is not None:
             self._is_judged = False
-            yield "CH021", Hit(pos, f"arguments is {shown(arguments)}")
+            yield "CH021", pos, f"arguments is {shown(arguments)}"
 
 
 class Choice:
@@ -107,9 +107,9 @@ class Choice:
         self._pos = pos
         yield from self._role(delta)
         if delta.get("content") is not None and not isinstance(delta["content"], str):
-            yield "CH028", Hit(pos, shown(delta["content"]))
+            yield "CH028", pos, shown(delta["content"])
         if self._reason and any(delta.get(name) for name in _CONTENT_FIELDS):
-            yield "CH029", Hit(pos, shown(delta))
+            yield "CH029", pos, shown(delta)
         self._has_call = self._has_call or bool(
             delta.get("tool_calls") or delta.get("function_call")
         )
@@ -120,7 +120,7 @@ class Choice:
 
     def unfinished(self) -> Faults:
         if not self._reason:
-            yield "CH011", Hit(self._pos, f"choice {self._index} has none")
+            yield "CH011", self._pos, f"choice {self._index} has none"
 
     def end(self, may_stop_at_call: bool) -> Faults:
         """Yield what is missing.
@@ -128,7 +128,7 @@ class Choice:
         `may_stop_at_call`: the request names the tool, which OpenAI answers with `stop`.
         """
         if self._reason and not self._has_role:
-            yield "CH010", Hit(None, f"choice {self._index} has none")
+            yield "CH010", None, f"choice {self._index} has none"
         if not self._has_another:
             yield from self._fitting(may_stop_at_call)
         if self._reason in WHOLE:
@@ -137,15 +137,15 @@ class Choice:
 
     def _fitting(self, may_stop_at_call: bool) -> Faults:
         if self._reason in CALLING and not self._has_call:
-            yield "CH035", Hit(self._pos, f"{shown(self._reason)} without a call")
+            yield "CH035", self._pos, f"{shown(self._reason)} without a call"
         elif self._reason == "stop" and self._has_call and not may_stop_at_call:
-            yield "CH035", Hit(self._pos, '"stop" after a call')
+            yield "CH035", self._pos, '"stop" after a call'
 
     def _role(self, delta: Object) -> Faults:
         if not delta.get("role"):
             return
         if self._has_role and self._pos is not None:
-            yield "CH027", Hit(self._pos, f"choice {self._index}")
+            yield "CH027", self._pos, f"choice {self._index}"
         self._has_role = True
 
     def _list_entries(self, pos: int, delta: Object) -> Faults:
@@ -160,29 +160,30 @@ class Choice:
             if name in self._lists and any(
                 not is_whole_number(each.get("index")) for each in entries
             ):
-                yield "CH037", Hit(pos, name)
+                yield "CH037", pos, name
             self._lists.add(name)
 
     def _finish(self, reason: object) -> Faults:
         if reason and reason not in _REASONS:
-            yield "CH036", Hit(self._pos, shown(reason))
+            yield "CH036", self._pos, shown(reason)
         if reason:
             if self._reason:
                 self._has_another = True
-                yield "CH030", Hit(self._pos, f"{shown(reason)} after {shown(self._reason)}")
+                yield "CH030", self._pos, f"{shown(reason)} after {shown(self._reason)}"
             self._reason = reason
 
     def _call(self, pos: int, delta: Object) -> Faults:
         index = delta.get("index")
         if not is_whole_number(index):
-            yield "CH016", Hit(pos, shown(delta))
+            yield "CH016", pos, shown(delta)
         elif index in self._calls:
             yield from self._calls[index].go_on(pos, delta)
         else:
             if index != len(self._calls):
                 yield (
                     "CH031",
-                    Hit(pos, f"a call begins as index {index}, where {len(self._calls)} is next"),
+                    pos,
+                    f"a call begins as index {index}, where {len(self._calls)} is next",
                 )
             call = self._calls[index] = ToolCall(pos)
             yield from call.begin(delta)
@@ -205,24 +206,24 @@ class Chunks:
     def feed(self, frame: StreamBlock) -> Faults:
         if frame.raw.startswith(b"error:"):
             self._failed = True
-            yield "CH025", Hit(frame.pos)
+            yield "CH025", frame.pos, ""
         elif frame.data is None:
             return
         elif self._done:
-            yield "CH002", Hit(frame.pos, shown(frame.data.decode("utf-8", "replace")))
+            yield "CH002", frame.pos, shown(frame.data.decode("utf-8", "replace"))
         elif frame.data.startswith(b"[DONE]"):
             self._done = True
         elif isinstance(frame.payload, dict):
             yield from self._payload(frame, frame.payload)
         elif is_json(frame):
-            yield "CH006", Hit(frame.pos, shown(frame.payload))
+            yield "CH006", frame.pos, shown(frame.payload)
 
     def end(self) -> Faults:
         """Yield what is missing. Of a stream that broke off, what is missing first."""
         if self._failed or not self._stream.is_seen_whole:
             return
         if self._is_chat and not self._choices:
-            yield "CH011", Hit(None, "there is no choice at all")
+            yield "CH011", None, "there is no choice at all"
         unfinished = list(
             chain.from_iterable(choice.unfinished() for choice in self._choices.values())
         )
@@ -235,7 +236,7 @@ class Chunks:
         for choice in self._choices.values():
             yield from choice.end(isinstance(tool_choice, dict) or tool_choice == "required")
         if not self._done:
-            yield "CH001", Hit(None)
+            yield "CH001", None, ""
         end = self._stream.end
         is_whole = self._done or (end is not None and end.outcome == "eof")
         if self._is_chat and is_whole:
@@ -243,7 +244,7 @@ class Chunks:
 
     def _payload(self, frame: StreamBlock, payload: Object) -> Faults:
         if self._failed:
-            yield "CH024", Hit(frame.pos)
+            yield "CH024", frame.pos, ""
         elif payload.get("error") or frame.name == "error":
             self._failed = True
             yield from _error(frame, payload)
@@ -251,48 +252,47 @@ class Chunks:
             yield from _filter_result(frame, payload)
         elif self._is_chat:
             if frame.name:
-                yield "CH026", Hit(frame.pos, f"event: {frame.name[:60]}")
+                yield "CH026", frame.pos, f"event: {frame.name[:60]}"
             yield from self._chunk(frame, payload)
 
     def _chunk(self, frame: StreamBlock, chunk: Object) -> Faults:
         if chunk.get("object") != CHUNK:
-            yield "CH003", Hit(frame.pos, f"object is {shown(chunk.get('object'))}")
+            yield "CH003", frame.pos, f"object is {shown(chunk.get('object'))}"
         yield from self._head(frame, chunk)
         choices = chunk.get("choices")
         if not isinstance(choices, list):
-            yield "CH006", Hit(frame.pos, f"choices is {shown(choices)}")
+            yield "CH006", frame.pos, f"choices is {shown(choices)}"
         for choice in array(choices):
             yield from self._choice(frame, choice)
         for each in SHAPES.misfits(chunk, "chunk"):
             if not _JUDGED.fullmatch(each.path):
-                yield "CH033", Hit(frame.pos, misfit(each))
+                yield "CH033", frame.pos, misfit(each)
         self._note_usage(frame, chunk)
 
     def _head(self, frame: StreamBlock, chunk: Object) -> Faults:
         for name, kind in _REQUIRED.items():
             value = chunk.get(name)
             if not isinstance(value, kind) or value == "":
-                yield "CH007", Hit(frame.pos, f"{name} is {shown(value)}")
+                yield "CH007", frame.pos, f"{name} is {shown(value)}"
             elif value != self._same.setdefault(name, value):
                 yield (
                     _SAME[name],
-                    Hit(frame.pos, f"{name} is {shown(value)}, was {shown(self._same[name])}"),
+                    frame.pos,
+                    f"{name} is {shown(value)}, was {shown(self._same[name])}",
                 )
 
     def _choice(self, frame: StreamBlock, choice: object) -> Faults:
         fields = object_(choice)
         index, delta = fields.get("index"), fields.get("delta")
         if not is_whole_number(index) or not isinstance(delta, dict):
-            yield "CH008", Hit(frame.pos, shown(choice))
+            yield "CH008", frame.pos, shown(choice)
             return
         if index not in self._choices:
             if index != len(self._choices):
                 yield (
                     "CH009",
-                    Hit(
-                        frame.pos,
-                        f"a choice begins as index {index}, where {len(self._choices)} is next",
-                    ),
+                    frame.pos,
+                    f"a choice begins as index {index}, where {len(self._choices)} is next",
                 )
             self._choices[index] = Choice(index)
         yield from self._choices[index].feed(frame.pos, fields, delta)
@@ -311,16 +311,16 @@ class Chunks:
         is_requested = options.get("include_usage") is True
         if not self._usages:
             if is_requested:
-                yield "CH012", Hit(None, self._elsewhere)
+                yield "CH012", None, self._elsewhere
             return
         pos, usage, has_own_chunk = self._usages[-1]
         if len(self._usages) > 1:
-            yield "CH014", Hit(self._usages[1][0], f"{len(self._usages)} chunks have it")
+            yield "CH014", self._usages[1][0], f"{len(self._usages)} chunks have it"
         elif is_requested and not has_own_chunk:
-            yield "CH013", Hit(pos)
+            yield "CH013", pos, ""
         contradiction = _contradiction(usage)
         if contradiction:
-            yield "CH015", Hit(pos, contradiction)
+            yield "CH015", pos, contradiction
 
 
 def _contradiction(usage: Object) -> str:
@@ -347,7 +347,7 @@ def _error(frame: StreamBlock, payload: Object) -> Faults:
         or not isinstance(error.get("message"), str)
         or not error["message"]
     ):
-        yield "CH023", Hit(frame.pos, shown(payload))
+        yield "CH023", frame.pos, shown(payload)
 
 
 def _is_filter_result(chunk: Object) -> bool:
@@ -365,7 +365,7 @@ def _filter_result(frame: StreamBlock, chunk: Object) -> Faults:
     """
     choices = chunk.get("choices")
     if not isinstance(choices, list) or not all(isinstance(each, dict) for each in choices):
-        yield "CH006", Hit(frame.pos, f"choices is {shown(choices)}")
+        yield "CH006", frame.pos, f"choices is {shown(choices)}"
 
 
 def _named(call: Object) -> object:

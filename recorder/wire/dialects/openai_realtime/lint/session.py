@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from recorder.lint.faults import shown
 from recorder.lint.hosted import SessionWalk
-from recorder.lint.rule import Faults, Hit
+from recorder.lint.rule import Faults
 from recorder.lint.stream import StreamView
 from recorder.wire.dialects.json_values import Object, object_, text, whole
 from recorder.wire.dialects.openai_realtime.decoder import DONE
@@ -40,9 +40,9 @@ class Turn(SessionWalk):
                 yield from self._whole(pos, self._texts.pop(place, ""), text(event, _WHOLES[of]))
         response = object_(event, "response")
         if type == DONE and text(response, "status") == "completed" and not response.get("usage"):
-            yield "OR006", Hit(pos)
+            yield "OR006", pos, ""
 
     def _whole(self, pos: int, pieces: str, stated: str | None) -> Faults:
         """Compare a whole text with its pieces; a server may send it without any."""
         if stated is not None and pieces and stated != pieces:
-            yield "OR005", Hit(pos, f"{shown(stated)} is not {shown(pieces)}")
+            yield "OR005", pos, f"{shown(stated)} is not {shown(pieces)}"

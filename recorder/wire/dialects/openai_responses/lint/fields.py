@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from recorder.lint.faults import misfit, shown
-from recorder.lint.rule import Faults, Hit
+from recorder.lint.rule import Faults
 from recorder.lint.shape import Misfit
 from recorder.wire.dialects.json_values import text
 from recorder.wire.dialects.openai_responses.lint.events import (
@@ -256,7 +256,7 @@ def faults(event: StreamEvent, course: Course) -> Faults:
         said, _ = _CHECKS[rule]
         for words in said(event):
             course.lacks_fields = course.lacks_fields or rule == _LACKS_FIELDS
-            yield rule, Hit(event.pos, words)
+            yield rule, event.pos, words
 
 
 TEXTS = """

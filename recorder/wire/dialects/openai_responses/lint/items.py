@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from recorder.lint.rule import Faults, Hit
+from recorder.lint.rule import Faults
 from recorder.model.text import counted
 from recorder.wire.dialects.json_values import objects
 from recorder.wire.dialects.openai_responses.lint.events import Course, Json
@@ -32,7 +32,7 @@ def faults(walk: ItemWalk, course: Course) -> Faults:
     for item in items:
         yield from _closing(item)
         if course.completed is not None and item.done is None:
-            yield "RS032", Hit(item.pos, f"{item.type}, output_index {item.index}")
+            yield "RS032", item.pos, f"{item.type}, output_index {item.index}"
         if item.has_places and not course.lacks_fields:
             yield from _forms(item)
     output = course.completed.response.get("output") if course.completed is not None else None
@@ -48,10 +48,10 @@ def _closing(item: OutputItem) -> Faults:
         return
     for (of, number), part in item.parts.items():
         if part.is_announced and not part.is_closed:
-            yield "RS036", Hit(part.pos, f"{of} {number} of {item.type} {item.index}")
+            yield "RS036", part.pos, f"{of} {number} of {item.type} {item.index}"
     for (name, _), text in item.texts.items():
         if text.done is None:
-            yield "RS037", Hit(text.pos, f"{name}.done, output_index {item.index}")
+            yield "RS037", text.pos, f"{name}.done, output_index {item.index}"
 
 
 # -- the forms of a text
@@ -64,14 +64,14 @@ def _forms(item: OutputItem) -> Faults:
         final = text.of(item.done) if item.done is not None else None
         for pos, now in ((text.part_pos, text.in_part), (item.done_pos, final)):
             if now is not None and now not in text.versions:
-                yield "RS041", Hit(pos, f"{called}: {_differ(max(text.versions, default=''), now)}")
+                yield "RS041", pos, f"{called}: {_differ(max(text.versions, default=''), now)}"
         total = text.sum
         if total is None:
             continue
         if text.done is not None and total != text.done:
-            yield "RS040", Hit(text.done_pos, f"{called}: {_differ(total, text.done)}")
+            yield "RS040", text.done_pos, f"{called}: {_differ(total, text.done)}"
         if final is not None and total != final:
-            yield "RS045", Hit(item.done_pos, f"{called}: {_differ(total, final)}")
+            yield "RS045", item.done_pos, f"{called}: {_differ(total, final)}"
 
 
 def _differ(before: str, after: str) -> str:
@@ -93,7 +93,7 @@ def _in_final(
 ) -> Faults:
     """Yield the items that are something else in the final response, which stands at a position."""
     if items and not output:
-        yield "RS043", Hit(pos, f"{counted(len(items), 'item')} came before it")
+        yield "RS043", pos, f"{counted(len(items), 'item')} came before it"
     if lacks_fields:
         return
     # by items of the final response, the places that they were streamed at
@@ -120,11 +120,11 @@ def _final_form(pos: int, item: OutputItem, final: Json | None) -> Faults:
     """Yield what an item is in the final response, if it was something else before."""
     done_id = (item.done or item.added).get("id")
     if final is not None and done_id == item.id and final.get("id") != done_id:
-        yield "RS044", Hit(pos, f"{item.type} {item.index}: {final.get('id')}, first {done_id}")
+        yield "RS044", pos, f"{item.type} {item.index}: {final.get('id')}, first {done_id}"
     if item.done is None:
         return
     if final is None:
-        yield "RS042", Hit(pos, f"{item.type} {item.index} is missing")
+        yield "RS042", pos, f"{item.type} {item.index} is missing"
         return
     for (name, _), text in item.texts.items():
         yield from _final_text(
@@ -132,14 +132,14 @@ def _final_form(pos: int, item: OutputItem, final: Json | None) -> Faults:
         )
     for field, before, after in changes(item.done, final):
         if after != item.added.get(field):
-            yield "RS046", Hit(pos, f"{field} of {item.type} {item.index}: {after}, first {before}")
+            yield "RS046", pos, f"{field} of {item.type} {item.index}: {after}, first {before}"
 
 
 def _final_text(pos: int, called: str, text: ItemText, item: OutputItem, final: Json) -> Faults:
     now, done = text.of(final), text.of(item.done or {})
     known = text.versions if done is None else {*text.versions, done}
     if now is not None and now not in known:
-        yield "RS042", Hit(pos, f"{called}: {_differ(max(known), now)}")
+        yield "RS042", pos, f"{called}: {_differ(max(known), now)}"
 
 
 def _not_streamed(pos: int, output: Sequence[Json], streamed: dict[int, int]) -> Faults:
@@ -152,10 +152,10 @@ def _not_streamed(pos: int, output: Sequence[Json], streamed: dict[int, int]) ->
         index = streamed.get(id(each))
         if index is None:
             if each.get("type") != "mcp_list_tools":
-                yield "RS047", Hit(pos, f"{each.get('type')} {number} was not streamed")
+                yield "RS047", pos, f"{each.get('type')} {number} was not streamed"
             continue
         if index < before:
-            yield "RS047", Hit(pos, f"{each.get('type')} {index} stands after item {before}")
+            yield "RS047", pos, f"{each.get('type')} {index} stands after item {before}"
         before = max(before, index)
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from recorder.lint.rule import Faults, Hit
+from recorder.lint.rule import Faults
 from recorder.lint.sse import is_done_mark
 from recorder.lint.stream import StreamBlock
 from recorder.wire.dialects.json_values import member, text
@@ -46,7 +46,7 @@ class Lifecycle:
     def block(self, block: StreamBlock) -> Faults:
         """Yield the faults of a block, whether it can be read or not."""
         if is_done_mark(block):
-            yield "RS005", Hit(block.pos)
+            yield "RS005", block.pos, ""
         if not block.is_event:
             return
         yield from self._names(block)
@@ -62,14 +62,14 @@ class Lifecycle:
         if event.type in ENDINGS:
             yield from self._end(event)
         elif self._ending:
-            yield "RS004", Hit(event.pos, event.type)
+            yield "RS004", event.pos, event.type
         if event.type in _STATUS:
             yield from self._carrier(event)
         is_of_connection = event.type == "error" and self._stream.is_switched  # which has no number
         if event.type not in _KNOWN:
-            yield "RS015", Hit(event.pos, event.type)
+            yield "RS015", event.pos, event.type
         elif event.type in FIELDS and not is_of_connection and _number_in(event.payload) is None:
-            yield "RS010", Hit(event.pos, event.type)
+            yield "RS010", event.pos, event.type
 
     def end(self) -> Faults:
         """Yield a beginning and an end that are missing, and an error that Codex does not read."""
@@ -78,34 +78,35 @@ class Lifecycle:
         if first is not None and stream.exchange.resumes_after is None and not stream.has_gap:
             is_first = course.first_pos is None or first.pos <= course.first_pos
             if is_first and first.type not in (BEGINNING, "error"):
-                yield "RS001", Hit(first.pos, first.type)
+                yield "RS001", first.pos, first.type
         if not course.endings and stream.is_answer and stream.is_seen_whole:
             outcome = stream.end.outcome if stream.end else ""
             how = "" if outcome == "eof" else f"; the connection ended with {outcome}"
             last = course.last
             yield (
                 "RS002",
-                Hit(last.pos if last else None, f"last is {last.type if last else 'nothing'}{how}"),
+                last.pos if last else None,
+                f"last is {last.type if last else 'nothing'}{how}",
             )
         # over WebSocket, Codex reads it
         if not stream.is_switched and "response.failed" not in course.endings:
             for pos in course.errors:
-                yield "RS062", Hit(pos)
+                yield "RS062", pos, ""
 
     def _names(self, block: StreamBlock) -> Faults:
         payload, type, name = block.payload, block.type, block.name
         if type is None and payload is not None and payload != {}:
             yield (
                 "RS013",
-                Hit(
-                    block.pos, "" if isinstance(payload, dict) else "its data is not a JSON object"
-                ),
+                block.pos,
+                "" if isinstance(payload, dict) else "its data is not a JSON object",
             )
         # a message has no `event:` line
         if type is not None and name != type and not self._stream.is_switched:
             yield (
                 "RS014",
-                Hit(block.pos, f"{name}, {type}" if name else f"no `event:` line, type {type}"),
+                block.pos,
+                f"{name}, {type}" if name else f"no `event:` line, type {type}",
             )
 
     def _first_number(self, block: StreamBlock, number: int | None) -> Faults:
@@ -113,7 +114,7 @@ class Lifecycle:
         wanted = 0 if after is None else after + 1
         is_behind_gap = any(gap.pos < block.pos for gap in self._stream.gaps)
         if number is not None and number != wanted and not is_behind_gap:
-            yield "RS011", Hit(block.pos, f"{number} instead of {wanted}")
+            yield "RS011", block.pos, f"{number} instead of {wanted}"
 
     def _next_number(self, block: StreamBlock, number: int | None) -> Faults:
         """Yield a number out of sequence.
@@ -125,7 +126,7 @@ class Lifecycle:
             return
         last = self._number
         if last is not None and not last < number <= last + 1 + self._uncounted:
-            yield "RS012", Hit(block.pos, f"{number} after {last}")
+            yield "RS012", block.pos, f"{number} after {last}"
         self._number, self._uncounted = number, 0
 
     def _end(self, event: StreamEvent) -> Faults:
@@ -134,20 +135,20 @@ class Lifecycle:
         An `error` is one ending together with the `response.failed` that repeats it.
         """
         if self._ending and not (self._ending == "error" and event.type == "response.failed"):
-            yield "RS003", Hit(event.pos, f"{event.type} after {self._ending}")
+            yield "RS003", event.pos, f"{event.type} after {self._ending}"
         self._ending = event.type
 
     def _carrier(self, event: StreamEvent) -> Faults:
         response = event.response
         if response and not text(response, "id"):
-            yield "RS006", Hit(event.pos, event.type)
+            yield "RS006", event.pos, event.type
         for field, rule in _SAME.items():
             value = text(response, field)
             if value and value != self._same.setdefault(field, value):
-                yield rule, Hit(event.pos, f"{value}, first {self._same[field]}")
+                yield rule, event.pos, f"{value}, first {self._same[field]}"
         status = text(response, "status")
         if status is not None and status not in _STATUS[event.type]:
-            yield "RS009", Hit(event.pos, f"{event.type} with status {status}")
+            yield "RS009", event.pos, f"{event.type} with status {status}"
 
 
 def _number_in(payload: object) -> int | None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
 
-from recorder.lint.rule import Fault, Hit
+from recorder.lint.rule import Fault
 from recorder.wire.dialects.json_values import object_, text
 from recorder.wire.dialects.openai_responses.lint.events import (
     FAMILIES,
@@ -118,7 +118,7 @@ class ItemWalk:
             step(self, event)
 
     def _hit(self, rule: str, pos: int, text: str) -> None:
-        self.faults.append((rule, Hit(pos, text)))
+        self.faults.append((rule, pos, text))
 
     def on_added(self, each: StreamEvent) -> None:
         index = self._index(each)

@@ -5,7 +5,7 @@ their end.
 from __future__ import annotations
 
 from recorder.lint.faults import misfit, shown
-from recorder.lint.rule import Faults, Hit
+from recorder.lint.rule import Faults
 from recorder.lint.shape import Shapes
 from recorder.lint.stream import StreamBlock, StreamView
 from recorder.model.events import CloseRecord
@@ -67,13 +67,13 @@ class Lines:
         if not line.startswith(b"{"):
             return  # a line of a log, which clients pass over
         if not isinstance(block.payload, dict):
-            yield "SJ001", Hit(block.pos, line[:60].decode("utf-8", "replace"))
+            yield "SJ001", block.pos, line[:60].decode("utf-8", "replace")
             return
         type = text(block.payload, "type")
         if not type:
-            yield "SJ002", Hit(block.pos, shown(block.payload))
+            yield "SJ002", block.pos, shown(block.payload)
         elif type not in KNOWN and type not in _OTHERS:
-            yield "SJ004", Hit(block.pos, shown(type))
+            yield "SJ004", block.pos, shown(type)
         else:
             yield from self._line(block.pos, type, block.payload)
 
@@ -82,14 +82,14 @@ class Lines:
         end = self._stream.end
         is_left = end is None or (isinstance(end.close, CloseRecord) and end.close.by == "client")
         if self._has_begun and not is_left and self._stream.is_seen_whole:
-            yield "SJ006", Hit(None)
+            yield "SJ006", None, ""
 
     def _line(self, pos: int, type: str, line: Object) -> Faults:
         holder = object_(line, "request") if type == "control_request" else line
         shapes = [(type, line), (f"{type}/{text(holder, 'subtype')}", holder)]
         for name, value in shapes:
             for each in SHAPES.misfits(value, name) if name in SHAPES.by_name else ():
-                yield "SJ003", Hit(pos, misfit(each))
+                yield "SJ003", pos, misfit(each)
         if type in ("assistant", "stream_event"):
             self._has_begun = True
         elif type == "result":
@@ -100,11 +100,11 @@ class Lines:
 
     def _response(self, pos: int, id: str | None) -> Faults:
         if id is not None and id not in self._waiting:
-            yield "SJ005", Hit(pos, f"id {shown(id)}")
+            yield "SJ005", pos, f"id {shown(id)}"
         self._waiting.discard(id)
 
 
 def _errors(pos: int, line: Object) -> Faults:
     is_failed = line.get("is_error") is True and line.get("subtype") != "success"
     if is_failed and not isinstance(line.get("errors"), list):
-        yield "SJ007", Hit(pos, shown(line.get("subtype")))
+        yield "SJ007", pos, shown(line.get("subtype"))

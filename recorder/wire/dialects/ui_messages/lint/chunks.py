@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from recorder.lint.faults import is_json, shown
-from recorder.lint.rule import Faults, Hit
+from recorder.lint.rule import Faults
 from recorder.lint.screen import misfits
 from recorder.lint.shape import Shapes
 from recorder.lint.sse import is_done_mark
@@ -64,29 +64,29 @@ class Chunks:
     def feed(self, block: StreamBlock) -> Faults:
         if self._is_broken or not block.is_event:
             return
-        for rule, hit in self._read(block):
-            self._is_broken = rule != "UM005"
-            yield rule, hit
+        for fault in self._read(block):
+            self._is_broken = fault[0] != "UM005"
+            yield fault
 
     def _read(self, block: StreamBlock) -> Faults:
         if is_done_mark(block):
             self._has_ended = True
         elif not isinstance(block.payload, dict):
             if is_json(block):
-                yield "UM001", Hit(block.pos, shown(block.payload))
+                yield "UM001", block.pos, shown(block.payload)
         else:
             yield from self._chunk(block.pos, block.payload)
 
     def end(self) -> Faults:
         """Yield what is missing."""
         if not self._is_broken and self._stream.is_seen_whole and not self._has_ended:
-            yield "UM006", Hit(None)
+            yield "UM006", None, ""
 
     def _chunk(self, pos: int, chunk: Object) -> Faults:
         type = text(chunk, "type") or ""
         said = [*_judged(type, chunk)]
         for each in said:
-            yield "UM001", Hit(pos, each)
+            yield "UM001", pos, each
         if said:
             return
         kind, _, verb = type.partition("-")
@@ -103,17 +103,17 @@ class Chunks:
         if verb == "start":
             self._open.add(part)
         elif part not in self._open:
-            yield "UM002", Hit(pos, f"its id is {shown(part[1])}")
+            yield "UM002", pos, f"its id is {shown(part[1])}"
         elif verb == "end":
             self._open.discard(part)
 
     def _call(self, pos: int, type: str, id: str | None) -> Faults:
         if type == "tool-input-delta":
             if id not in self._streaming:
-                yield "UM003", Hit(pos, f"its id is {shown(id)}")
+                yield "UM003", pos, f"its id is {shown(id)}"
         elif type in _ANSWERS:
             if id not in self._calls:
-                yield "UM004", Hit(pos, f"its id is {shown(id)}")
+                yield "UM004", pos, f"its id is {shown(id)}"
         else:
             self._calls.add(id)
             part = ("input", id)
@@ -127,7 +127,7 @@ class Chunks:
         self._has_ended = True
         if type == "finish":
             for kind, id in sorted(self._open, key=str):
-                yield "UM005", Hit(pos, f"it is {kind} {shown(id)}")
+                yield "UM005", pos, f"it is {kind} {shown(id)}"
 
 
 def _judged(type: str, chunk: Object) -> Iterable[str]:
