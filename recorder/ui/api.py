@@ -48,7 +48,7 @@ from recorder.ui.asked import asked
 from recorder.ui.copies import recorder_line
 from recorder.ui.find import events_with
 from recorder.ui.lanes import timeline
-from recorder.ui.marks import marks
+from recorder.ui.marks import marks_aside
 from recorder.ui.pictures import picture
 from recorder.ui.raw import (
     details,
@@ -358,7 +358,7 @@ ROUTES: dict[str, Handler] = {
         parameters.text("exchange"),
         parameters.number("after", -1, -1),
     ),
-    f"{SESSION}/marks": lambda context, parameters: marks(context.log, parameters["session"]),
+    f"{SESSION}/marks": lambda context, parameters: marks_aside(context.url, parameters["session"]),
     f"{SESSION}/find?text": lambda context, parameters: events_with(
         context.log, parameters["session"], parameters.text("text")
     ),

@@ -218,6 +218,24 @@ def children(pid: int) -> list[int]:
     return [int(child) for child in found.split()]
 
 
+def child_running(pid: int, module: str) -> int:
+    """Wait until a process has started one that runs a module of the program, and return that.
+
+    Before it does, it may still share the memory of its parent, which then waits for it.
+    """
+    found: list[int] = []
+
+    def is_there() -> bool:
+        for child in children(pid):
+            with contextlib.suppress(OSError):
+                if module in Path(f"/proc/{child}/cmdline").read_text():
+                    found.append(child)
+        return bool(found)
+
+    wait_until(is_there)
+    return found[0]
+
+
 def cpu_s(pid: int) -> float:
     """Return the processor time that a process has taken; 0 if it is gone."""
     try:

@@ -39,6 +39,7 @@ class Viewer(NamedTuple):
     port: int
     token: str
     db: Path
+    pid: int
 
 
 @contextmanager
@@ -47,7 +48,7 @@ def viewing(db: Path, *options: str) -> Iterator[Viewer]:
     with running(db, "ui", "--no-open", *options, listening=_URL) as started:
         found = _URL.search(started.said)
         assert found is not None
-        yield Viewer(found[0], found[1], started.port, found[3], db)
+        yield Viewer(found[0], found[1], started.port, found[3], db, started.process.pid)
         started.stop()
 
 

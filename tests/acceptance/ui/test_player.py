@@ -4,13 +4,17 @@ narrow window.
 
 from __future__ import annotations
 
+import asyncio
+import os
+import re
+import signal
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import pytest_asyncio
-from playwright.async_api import Browser, expect
+from playwright.async_api import Browser, Route, expect
 
 from recorder.store.location import database_url
 from tests.integration.ingest.test_websocket_log import ingested
@@ -18,6 +22,7 @@ from tests.support.browser import IN_A_BROWSER, NARROW, PLAYER, Tab, opened
 from tests.support.conversations import Conversations, asking, call, message, response
 from tests.support.live import REALTIME, spoken
 from tests.support.live import response as spoken_response
+from tests.support.server import child_running, halt
 from tests.support.viewer import Viewer, team, viewing
 from tests.support.websocket import Connection
 
@@ -27,6 +32,7 @@ LINE = "A line of a long text.\n"
 ODD = 150  # events of which a rule complains: more than the places that `recorder lint` lists
 LINES = 15_000  # 345,000 characters: more than are drawn at first
 
+SEEN = "async (player) => (await player.player.seek(2, 9), player.player.document().items[0].text)"
 REACHED = "([player, least, most]) => player.dataset.pos >= least && player.dataset.pos <= most"
 NAMED = """
 ({ player }) => new Promise((done) => {
@@ -313,3 +319,32 @@ async def test_a_sound_says_how_long_it_is(chromium: Browser, tmp_path: Path) ->
             await tab.open("#/s/latest/x/2/e/24")
             sound = tab.page.locator(".item", has=tab.page.get_by_text("audio", exact=True))
             await expect(sound.locator(".item-facts")).to_have_text("1.02 s, 48.0 KiB")
+
+
+async def test_a_seek_does_not_wait_for_the_findings(chromium: Browser, tmp_path: Path) -> None:
+    """The process that looks for them stands still here: a large session takes it long."""
+    path = tmp_path / "log.db"
+    session = Conversations(path).session("s")
+    frames = response(*message("It is ", "18 °C"))
+    session.exchange(frames, asking("?"))
+    session.exchange([*frames[:3], *frames[4:]], asking("?"), at_s=2.0)
+    wanted, asked = asyncio.Event(), asyncio.Event()
+
+    async def hold(route: Route) -> None:
+        await wanted.wait()
+        await route.continue_()
+        asked.set()
+
+    with viewing(path) as viewer:
+        async with opened(chromium, viewer.url) as tab:
+            await tab.page.route("**/marks", hold)
+            await tab.enter("#/s/s")
+            wanted.set()
+            await asked.wait()
+            pid = child_running(viewer.pid, "recorder.ui.marks")
+            halt(pid)
+            findings = tab.page.get_by_role("tab", name="Findings")
+            assert await tab.page.locator(PLAYER).evaluate(SEEN) == "It is 18 °C"
+            assert await findings.inner_text() == "Findings"
+            os.kill(pid, signal.SIGCONT)
+            await expect(findings).to_have_text(re.compile(r"Findings \d"))

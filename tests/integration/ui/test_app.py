@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
 import time
 from pathlib import Path
 
@@ -9,6 +11,7 @@ import msgspec
 import pytest
 
 from recorder.ui import app
+from tests.support.server import child_running, children, halt, wait_until
 from tests.support.sockets import RawClient
 from tests.support.viewer_api import Viewing, request, viewing
 
@@ -149,6 +152,16 @@ async def test_it_stops_at_once_with_open_streams_and_a_statement_that_runs(db: 
         assert time.monotonic() - began < 10, "not the thirty seconds that a statement has"
         for client in (*clients, asking):
             client.socket.close()
+
+
+async def test_the_process_for_findings_ends_with_the_client_that_has_left(db: Path) -> None:
+    async with viewing(db) as viewer:
+        client = await RawClient.connect(viewer.port)
+        await client.send(request("/api/sessions/demo/marks", viewer.token))
+        pid = await asyncio.to_thread(child_running, os.getpid(), "recorder.ui.marks")
+        halt(pid)  # it would have an answer soon
+        client.socket.close()
+        await asyncio.to_thread(wait_until, lambda: pid not in children(os.getpid()))
 
 
 ENDLESS = "WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t) SELECT max(n) FROM t"
