@@ -160,10 +160,15 @@ def _conversions(kind: type[msgspec.Struct]) -> list[tuple[int, Callable[[Any], 
     """Return the places of the fields that an engine gives as something else: 1 for a flag, and a
     view of bytes.
     """
-    fields = msgspec.structs.fields(kind)
-    return [
-        (place, field.type) for place, field in enumerate(fields) if field.type in (bool, bytes)
-    ]
+    fields = enumerate(msgspec.structs.fields(kind))
+    return [(place, _CONVERSIONS[each.type]) for place, each in fields if each.type in _CONVERSIONS]
+
+
+_CONVERSIONS: Mapping[Any, Callable[[Any], Any]] = {
+    bool: bool,
+    bool | None: lambda value: None if value is None else bool(value),
+    bytes: bytes,
+}
 
 
 def structs_of(kind: type[S], rows: Iterable[Sequence[Any]]) -> list[S]:

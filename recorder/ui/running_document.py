@@ -180,8 +180,17 @@ class RunningDocument:
             self.state()
             if self._fault is None:
                 self._calls = {number: self._items.row(number) for number in self._calls}
-            del self._folding, self._items, self._anomalies, self._timing, self._gaps
+            self._drop_fold()
         return len(msgspec.json.encode(self._document))
+
+    def take(self, rows: Rows) -> None:
+        """Take the rows that the log has of the exchange, which has ended, in place of its events."""
+        self._render(rows, [])
+        self.is_finished = True
+        self._drop_fold()
+
+    def _drop_fold(self) -> None:
+        del self._folding, self._items, self._anomalies, self._timing, self._gaps
 
     def _attempt(self, step: Callable[[list[Op]], None]) -> list[Op]:
         """Take a step of the fold, and return its operations.

@@ -6,7 +6,9 @@ outside of the exchange: from a request with the result of a call, or from a bet
 response. After the steps up to an event, the document is that of `recorder show --at-event`.
 
 The steps of an exchange are computed once, from its first event on, as far as a segment is wanted,
-and kept. States are kept here and there: the others follow from steps.
+and kept. States are kept here and there: the others follow from steps. Most that look at an
+exchange look at its end first: of one that has ended the projections have that, and nothing is
+folded.
 """
 
 from __future__ import annotations
@@ -20,13 +22,14 @@ from operator import attrgetter
 from typing import Any
 
 import msgspec
-from sqlalchemy import func, select
+from sqlalchemy import select
 
 from recorder.errors import NotFoundError
 from recorder.model.events import Event, Exchange
 from recorder.recordings.selection import Numbered, select_exchanges
+from recorder.store.queries.projected import projected_rows
 from recorder.store.queries.reader import LogReader
-from recorder.store.queries.session_state import earlier_events
+from recorder.store.queries.session_state import counter_of, earlier_events
 from recorder.store.schema import events
 from recorder.store.sql import IS_END, of_exchange
 from recorder.ui.ops import Op, apply
@@ -40,9 +43,14 @@ SLICE_S = 0.005  # of work at a time: then other requests have their turn
 # at the other exchanges for one answer: one that changes each time is seen at the next request
 LOOKS = 3
 EVENT_BYTES = 200  # of memory that an event takes in a fold besides its texts
+# events of an exchange up to which its end is folded, too: it takes no longer, and tells what its
+# last event wrote
+FOLDED = SEGMENT
 
 _of_exchange = of_exchange(events)
-_LAST = select(func.max(events.c.pos)).where(_of_exchange)
+_LAST = (
+    select(events.c.pos, events.c.t_ns).where(_of_exchange).order_by(events.c.pos.desc()).limit(1)
+)
 _ENDS = select(events.c.pos).where(_of_exchange, IS_END)
 
 
@@ -101,6 +109,7 @@ class _Track:
         self._number, self._exchange = number, exchange
         self.lock = asyncio.Lock()
         self._surroundings = Surroundings(exchange)
+        self._around_end = Surroundings(exchange)  # of all calls, also while few are folded
         self._begin()
 
     def _begin(self) -> None:
@@ -131,9 +140,14 @@ class _Track:
         ids = {"session_id": self._exchange.session_id, "exchange_id": self._exchange.exchange_id}
         # first: what ends now may have more events than are read
         has_ended = bool(await log.rows(_ENDS, **ids))
-        [(last,)] = await log.rows(_LAST, **ids)
-        if last is None:
+        rows = await log.rows(_LAST, **ids)
+        if not rows:
             raise NotFoundError(f"Exchange {self._number} has no events yet.")
+        [(last, last_ns)] = rows
+        if has_ended and self._pos < last and at >= last >= FOLDED:
+            end = await self._end(log, everything, last, last_ns)
+            if end is not None:
+                return end
         last = max(last, self._pos)
         first = min(max(at, 0), last) // SEGMENT * SEGMENT
         to = min(first + SEGMENT - 1, last)
@@ -149,6 +163,11 @@ class _Track:
         steps = [step for step in steps if step[0] <= to]
         if to == last:
             steps += await self._steps_after_last()
+        return self._segment(first, to, last, state, steps, has_ended=has_ended)
+
+    def _segment(
+        self, first: int, to: int, last: int, state: Any, steps: list[Any], *, has_ended: bool
+    ) -> dict[str, Any]:
         return {
             "exchange_id": self._exchange.exchange_id,
             "number": self._number,
@@ -159,6 +178,25 @@ class _Track:
             "state": state,
             "steps": steps,
         }
+
+    async def _end(
+        self, log: LogReader, everything: Sequence[Numbered], last: int, last_ns: int
+    ) -> dict[str, Any] | None:
+        """Return the last event alone as a segment, from the projections; None if these do not have
+        all of its state.
+        """
+        rows = await projected_rows(log, self._exchange)
+        if rows is None or counter_of(self._exchange) is not None:
+            return None
+        around = self._around_end
+        document = RunningDocument(self._number, self._exchange, (), around.view(last_ns))
+        document.take(rows)
+        await around.look(log, everything, document.calls, document.response_id)
+        document.see(around.view(last_ns))
+        state = msgspec.json.decode(msgspec.json.encode(document.state()))
+        later = [moment for moment in around.moments if moment.t_ns > last_ns]
+        steps = await _steps_of(later, document, around, last)
+        return self._segment(last, last, last, state, steps, has_ended=True)
 
     async def _advance(self, log: LogReader, target: int) -> None:
         """Apply the events up to a position, a few at a time: other tasks get their turns."""
@@ -265,19 +303,27 @@ class _Track:
         document, moments = self._document, self._moments[self._passed_at(self._t_ns) :]
         if document is None or (self._pos, moments) == self._later_of:
             return self._later_steps
-        steps: list[Any] = []
-        until_s = time.monotonic() + SLICE_S
         try:
-            for t_ns in _times(moments):
-                if ops := document.see(self._surroundings.view(t_ns)):
-                    steps.append([self._pos, ops, t_ns])
-                if time.monotonic() > until_s:
-                    await asyncio.sleep(0)
-                    until_s = time.monotonic() + SLICE_S
+            steps = await _steps_of(moments, document, self._surroundings, self._pos)
         finally:
             document.see(self._surroundings.view(self._t_ns))
         self._later_of, self._later_steps = (self._pos, moments), steps
         return steps
+
+
+async def _steps_of(
+    moments: Iterable[Moment], document: RunningDocument, surroundings: Surroundings, pos: int
+) -> list[Any]:
+    """Return the steps of some moments after an event; they change the document."""
+    steps: list[Any] = []
+    until_s = time.monotonic() + SLICE_S
+    for t_ns in _times(moments):
+        if ops := document.see(surroundings.view(t_ns)):
+            steps.append([pos, ops, t_ns])
+        if time.monotonic() > until_s:
+            await asyncio.sleep(0)
+            until_s = time.monotonic() + SLICE_S
+    return steps
 
 
 def _times(moments: Iterable[Moment]) -> list[int]:

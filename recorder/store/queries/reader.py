@@ -33,7 +33,7 @@ from recorder.store.engine import (
 )
 from recorder.store.location import database_url
 from recorder.store.schema import REBUILD_IS_DUE, TEXT, events, exchanges, require_head
-from recorder.store.sql import OF_EXCHANGE, columns_of, of_session, struct_of
+from recorder.store.sql import OF_EXCHANGE, columns_of, of_session, structs_of
 
 T = TypeVar("T")
 
@@ -162,9 +162,7 @@ class LogReader:
 
     async def exchanges(self, session_id: str) -> list[Exchange]:
         """Return the exchanges of a session, in order of their start."""
-        return [
-            struct_of(Exchange, row) for row in await self.rows(_EXCHANGES, session_id=session_id)
-        ]
+        return structs_of(Exchange, await self.rows(_EXCHANGES, session_id=session_id))
 
     async def events(
         self,

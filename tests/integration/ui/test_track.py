@@ -20,7 +20,7 @@ from recorder.store.queries import session_state
 from recorder.store.queries.reader import LogReader
 from recorder.store.queries.session_named import session_named
 from recorder.store.write.writer import Store
-from recorder.ui import running_document
+from recorder.ui import running_document, track
 from recorder.ui.track import SEGMENT, TrackCache, segment
 from tests.integration.commands.test_show import FaultyFolding
 from tests.integration.ingest.test_websocket_log import closed, ingested
@@ -147,6 +147,30 @@ def long_response(count: int = 3 * SEGMENT) -> list[bytes]:
     )
 
 
+async def test_the_projections_have_the_end_that_a_fold_has(
+    database: URL, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = Conversations(database).session("s")
+    made.exchange(CALLS, QUESTION, thread_id="a")
+    made.exchange(CALLS, [*QUESTION, *answering("of b")], at_s=0.75, thread_id="b")
+    made.exchange([], [*QUESTION, *answering("of a")], at_s=3.0, thread_id="a")
+    made.exchange(CALLS[:-1], at_s=3.5, outcome="truncated", **GET)
+    made.exchange(CALLS, at_s=4.0, **GET)
+    async with await LogReader.open(database) as log:
+        for number in ("1", "2", "3"):
+            folded = await tracked(log, "s", number)
+            with monkeypatch.context() as patch:
+                patch.setattr(track, "FOLDED", 0)
+                end = await segment(log, "s", number, 10**9, TrackCache())
+            last = end["last"]
+            assert (end["from"], end["to"]) == (last, last)
+            t_ns = [step[2] for step in end["steps"]]
+            after_last = [step for step in folded[-1]["steps"] if step[0] == last]
+            assert t_ns == [step[2] for step in after_last if len(step) == 3]
+            for each in (0.0, *t_ns):
+                assert state_at(end, last, each) == state_at(folded[-1], last, each)
+
+
 async def test_a_segment_needs_no_other(tmp_path: Path) -> None:
     made = Conversations(tmp_path / "log.db").session("s")
     made.exchange(long_response(), QUESTION)
@@ -157,10 +181,9 @@ async def test_a_segment_needs_no_other(tmp_path: Path) -> None:
             (0, SEGMENT - 1),
             (SEGMENT, 2 * SEGMENT - 1),
         ]
-        for at in (2 * SEGMENT, SEGMENT, 0, 10**9, 700):
-            [wanted] = [
-                each for each in whole if each["from"] <= min(at, each["last"]) <= each["to"]
-            ]
+        last = whole[-1]["last"]
+        for at in (2 * SEGMENT, SEGMENT, 0, last - 1):
+            [wanted] = [each for each in whole if each["from"] <= at <= each["to"]]
             for cache in (TrackCache(), TrackCache(0)):
                 assert await segment(log, "s", "1", at, cache) == wanted
 
@@ -190,14 +213,16 @@ async def test_events_are_read_once_and_only_as_far_as_a_segment_needs(tmp_path:
         await segment(log, "s", "1", 0, cache)
         assert _Counting.count <= 2 * SEGMENT
         last = (await segment(log, "s", "1", 10**9, cache))["last"]
+        assert _Counting.count <= 2 * SEGMENT, "the projections have the end"
+        await segment(log, "s", "1", last - 1, cache)
         read = _Counting.count
         assert read <= last + 5, "its request twice: it may have results of other calls"
         await asyncio.gather(*(segment(log, "s", "1", at, cache) for at in range(0, last, 300)))
         assert _Counting.count == read
         cache.trim()
         small = TrackCache(1000)
-        await segment(log, "s", "1", 10**9, small)
-        await segment(log, "s", "1", 10**9, small)
+        await segment(log, "s", "1", last - 1, small)
+        await segment(log, "s", "1", last - 1, small)
         assert _Counting.count >= 3 * (last + 1), "a cache holds no more than its limit"
 
 

@@ -31,8 +31,7 @@ export class Track {
    */
   has(pos) {
     const start = startOf(pos);
-    const loaded = this.segments.get(start);
-    return loaded !== undefined && loaded.segment.to >= pos && !this.stale.has(start);
+    return hasPosition(this.segments.get(start), pos) && !this.stale.has(start);
   }
 
   /**
@@ -45,7 +44,7 @@ export class Track {
     const known = this.segments.get(start);
     if (known && this.has(pos)) return Promise.resolve(known);
     const pending = this.pending.get(start);
-    if (pending) return pending;
+    if (pending) return pending.then((loaded) => (hasPosition(loaded, pos) ? loaded : this.load(pos)));
     this.stale.delete(start);
     const loading = this.fetch(pos)
       .then((segment) => this.#keep(start, segment))
@@ -67,7 +66,7 @@ export class Track {
    */
   stateAt(pos, t_ns) {
     const loaded = this.segments.get(startOf(pos));
-    if (!loaded || loaded.segment.to < pos) return undefined;
+    if (!hasPosition(loaded, pos)) return undefined;
     this.cache.touch(loaded);
     this.latest = loaded.stateAt(pos, t_ns);
     return this.latest;
@@ -80,8 +79,7 @@ export class Track {
    */
   writtenBy(pos) {
     const loaded = this.segments.get(startOf(pos));
-    if (!loaded || loaded.segment.to < pos) return undefined;
-    return loaded.writtenBy(pos);
+    return hasPosition(loaded, pos) ? loaded.writtenBy(pos) : undefined;
   }
 
   /**
@@ -93,7 +91,8 @@ export class Track {
    * @returns {Promise<{ events: number[], isAll: boolean }>}
    */
   async writersOf(path, start, end, pos) {
-    const state = (await this.load(pos)).stateAt(pos, Infinity);
+    // From its first position on: of an exchange that has ended, the last event may be here alone.
+    const state = (await this.load(startOf(pos))).stateAt(pos, Infinity);
     const text = valueAt(state, path);
     if (typeof text !== "string") return { events: [], isAll: true };
     /** @type {Set<number>} */
@@ -102,7 +101,7 @@ export class Track {
     let at = startOf(pos);
     for (let count = 0; range.start < range.end; count++) {
       if (count >= SEARCHED) return { events: ascending(events), isAll: false };
-      const loaded = await this.load(count ? Math.min(at + SEGMENT - 1, pos) : pos);
+      const loaded = await this.load(at);
       const isEarlier = loaded.takeWriters(path, range, pos, events);
       if (!isEarlier || at === 0) break;
       at = await this.#lastWithout(path, range, text, at);
@@ -146,6 +145,15 @@ export class Track {
     });
     return loaded;
   }
+}
+
+/**
+ * @param {LoadedSegment | undefined} loaded
+ * @param {number} pos
+ * @returns {loaded is LoadedSegment}
+ */
+function hasPosition(loaded, pos) {
+  return loaded !== undefined && loaded.segment.from <= pos && pos <= loaded.segment.to;
 }
 
 /** @param {Set<number>} events */
