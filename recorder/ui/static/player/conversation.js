@@ -20,6 +20,12 @@ const AHEAD = "400px";
  * @property {(before: number, number: number) => (string | null)} diffLink
  */
 /** @typedef {{ exchange: number, path: Path, start: number, end: number }} ChosenText */
+/**
+ * @typedef {object} Place of an exchange, empty until it is near
+ * @property {ExchangeSummary} exchange
+ * @property {HTMLElement} element
+ * @property {boolean} isVisible
+ */
 
 /** All exchanges of a session as they stood at the playhead. */
 export class Conversation {
@@ -38,9 +44,13 @@ export class Conversation {
       "No exchange of this session is recorded yet: the first one appears here.",
     );
     this.element.append(this.empty);
-    /** @type {Map<number, Section>} */
+    /** @type {Map<number, Place>} in order of time */
+    this.places = new Map();
+    /** @type {Map<number, Section>} those that are built: a session may have a thousand exchanges */
     this.sections = new Map();
     this.isJson = false;
+    this.current = -1;
+    this.shownTop = -1;
     /** False while the user reads another place than the playhead's. */
     this.isFollowing = true;
     /** @type {number | null} the exchange that is shown from its beginning, whatever its last event wrote */
@@ -51,10 +61,13 @@ export class Conversation {
     this.observer = new IntersectionObserver(
       (entries) => {
         for (const entry of entries) {
-          const section = this.sections.get(Number(/** @type {HTMLElement} */ (entry.target).dataset.number));
-          if (!section) continue;
-          section.isVisible = entry.isIntersecting;
-          if (section.isVisible) options.wanted(section.exchange.number);
+          const number = Number(/** @type {HTMLElement} */ (entry.target).dataset.number);
+          const place = this.places.get(number);
+          if (!place) continue;
+          place.isVisible = entry.isIntersecting;
+          if (!place.isVisible) continue;
+          this.#build(number, place);
+          options.wanted(number);
         }
       },
       { root: this.element, rootMargin: AHEAD },
@@ -85,16 +98,31 @@ export class Conversation {
   setExchanges(exchanges) {
     this.empty.hidden = exchanges.length > 0;
     for (const exchange of exchanges) {
-      const known = this.sections.get(exchange.number);
-      if (known) known.setExchange(exchange);
-      else {
-        const section = new Section(exchange, this.options);
-        section.setJson(this.isJson);
-        this.sections.set(exchange.number, section);
-        this.element.append(section.element);
-        this.observer.observe(section.element);
+      const { number } = exchange;
+      const known = this.places.get(number);
+      if (known) {
+        known.exchange = exchange;
+        this.sections.get(number)?.setExchange(exchange);
+      } else {
+        const element = el("section", { class: "exchange", "data-number": number, "aria-label": `Exchange ${number}` });
+        this.places.set(number, { exchange, element, isVisible: false });
+        this.element.append(element);
+        this.observer.observe(element);
       }
     }
+  }
+
+  /**
+   * @param {number} number
+   * @param {Place} place
+   */
+  #build(number, place) {
+    const known = this.sections.get(number);
+    if (known) return known;
+    const section = new Section(place.exchange, this.options, place.element);
+    section.setJson(this.isJson);
+    this.sections.set(number, section);
+    return section;
   }
 
   /** @param {boolean} isJson */
@@ -109,17 +137,31 @@ export class Conversation {
    * @param {number} current
    */
   show(hasBegun, current) {
-    for (const [number, section] of this.sections) {
-      section.setBegun(hasBegun(number));
-      section.setCurrent(number === current, number === this.top);
+    for (const [number, { element }] of this.places) {
+      const isHidden = !hasBegun(number);
+      if (element.hidden !== isHidden) element.hidden = isHidden;
     }
+    this.current = this.#moveClass("is-current", this.current, current);
+    this.shownTop = this.#moveClass("is-top", this.shownTop, current === this.top ? current : -1);
+  }
+
+  /**
+   * Give a class to the place of one exchange in place of that of another, and return its number.
+   * @param {string} name
+   * @param {number} before
+   * @param {number} number
+   */
+  #moveClass(name, before, number) {
+    if (number !== before) this.places.get(before)?.element.classList.remove(name);
+    if (number !== before) this.places.get(number)?.element.classList.add(name);
+    return number;
   }
 
   /** Return the numbers of the exchanges that are to be drawn. */
   visible() {
-    return [...this.sections.values()]
-      .filter((section) => section.hasBegun && (section.isVisible || section.isCurrent))
-      .map((section) => section.exchange.number);
+    const isDrawn = (/** @type {[number, Place]} */ [number, place]) =>
+      !place.element.hidden && (place.isVisible || number === this.current);
+    return [...this.places].filter(isDrawn).map(([number]) => number);
   }
 
   /**
@@ -128,7 +170,8 @@ export class Conversation {
    * @param {ExchangeDocument} state
    */
   draw(number, state) {
-    this.sections.get(number)?.draw(state);
+    const place = this.places.get(number);
+    if (place) this.#build(number, place).draw(state);
   }
 
   /**
@@ -153,15 +196,13 @@ export class Conversation {
    * @param {number} number
    */
   reveal(number) {
-    const section = this.sections.get(number);
-    if (!this.isFollowing || !section) return;
+    const element = this.places.get(number)?.element;
+    if (!this.isFollowing || !element) return;
     const box = this.element.getBoundingClientRect();
-    const target = this.last
-      ? lastCharacter(this.last).getBoundingClientRect()
-      : section.element.getBoundingClientRect();
+    const target = this.last ? lastCharacter(this.last).getBoundingClientRect() : element.getBoundingClientRect();
     if (box.height === 0 || target.height === 0) return;
     if (this.top === number) {
-      this.element.scrollTop += section.element.getBoundingClientRect().top - box.top;
+      this.element.scrollTop += element.getBoundingClientRect().top - box.top;
       return;
     }
     if (this.last) {
@@ -191,15 +232,16 @@ export class Conversation {
     const range = selection.getRangeAt(0);
     /** @type {ChosenText[]} */
     const chosen = [];
-    for (const section of this.sections.values()) {
-      if (!section.hasBegun || !range.intersectsNode(section.element)) continue;
+    for (const [number, { element }] of this.places) {
+      const section = this.sections.get(number);
+      if (!section || element.hidden || !range.intersectsNode(element)) continue;
       for (const text of section.texts()) {
         if (!text.drawn || text.path === null || !range.intersectsNode(text.content)) continue;
         const from = textOffset(range.startContainer, range.startOffset);
         const to = textOffset(range.endContainer, range.endOffset);
         const start = from?.text === text ? from.offset : 0;
         const end = to?.text === text ? to.offset : text.drawn.length;
-        if (start < end) chosen.push({ exchange: section.exchange.number, path: text.path, start, end });
+        if (start < end) chosen.push({ exchange: number, path: text.path, start, end });
       }
     }
     return chosen;

@@ -25,19 +25,17 @@ const ANOMALIES = 50;
  *   LoadOfExchange
  */
 
-/** The section of an exchange; it is drawn when it is visible. */
+/** The section of an exchange; it is made when it is near. */
 export class Section {
   /**
    * @param {ExchangeSummary} exchange
    * @param {SectionOptions} options
+   * @param {HTMLElement} element its place, which is empty
    */
-  constructor(exchange, options) {
+  constructor(exchange, options, element) {
     this.exchange = exchange;
     this.options = options;
-    this.isVisible = false;
-    this.isCurrent = false;
-    this.isTop = false;
-    this.hasBegun = true;
+    this.element = element;
     /** @type {ExchangeDocument | null} */
     this.state = null;
     /** @type {ItemView[]} */
@@ -89,12 +87,7 @@ export class Section {
       this.usage,
       this.timing,
     );
-    this.element = el(
-      "section",
-      { class: "exchange", "data-number": exchange.number, "aria-label": `Exchange ${exchange.number}` },
-      this.head,
-      this.body,
-    );
+    element.append(this.head, this.body);
     this.setExchange(exchange);
   }
 
@@ -124,25 +117,6 @@ export class Section {
     fill(this.raw, link ? el("a", { href: link }, "request and response") : null);
     this.results.hidden = !bringsResults(exchange);
     fill(this.results, wordsOf(exchange));
-  }
-
-  /** @param {boolean} hasBegun */
-  setBegun(hasBegun) {
-    if (hasBegun === this.hasBegun) return;
-    this.hasBegun = hasBegun;
-    this.element.hidden = !hasBegun;
-  }
-
-  /**
-   * @param {boolean} isCurrent
-   * @param {boolean} isTop it is shown from its beginning, so there is room below it
-   */
-  setCurrent(isCurrent, isTop) {
-    if (isCurrent === this.isCurrent && isTop === this.isTop) return;
-    this.isCurrent = isCurrent;
-    this.isTop = isTop;
-    this.element.classList.toggle("is-current", isCurrent);
-    this.element.classList.toggle("is-top", isTop);
   }
 
   /** @param {boolean} isJson */
