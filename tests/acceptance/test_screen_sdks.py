@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
@@ -16,6 +17,7 @@ from tests.support.http_server import Handler, listening
 from tests.support.node import answers
 from tests.support.recordings import Reply
 from tests.support.screen import AG_UI_ASKED, UI_ASKED, sse
+from tests.support.server import running, serving
 from tests.unit.lint import test_a2a, test_ag_ui, test_ui_messages
 from tests.unit.wire.dialects.test_ag_ui import STREAMS as RUNS
 from tests.unit.wire.dialects.test_ui_messages import STREAMS as MESSAGES
@@ -77,6 +79,39 @@ def answering(bodies: list[bytes]) -> Iterator[str]:
 
     with listening(App) as url:
         yield url
+
+
+READ = [each for each in asked() if each.reading is not None and each.format != "a2a"]
+
+
+def anew(request: Any, number: int) -> Any:
+    """A request with other ids, as a client has each time."""
+    ids = {name: f"{name}-{number}" for name in ("id", "threadId", "runId") if name in request}
+    messages = [{**each, "id": f"m-{number}"} for each in request["messages"]]
+    return {**request, **ids, "messages": messages}
+
+
+@pytest.mark.slow
+def test_the_sdks_read_the_same_through_the_proxy_and_with_new_ids_from_the_mock(
+    tmp_path: Path,
+) -> None:
+    db = tmp_path / "recorder.db"
+
+    def told(base: str, run: int) -> list[Any]:
+        questions = []
+        for number, case in enumerate(READ):
+            url = f"{base}/s/{case.format}/app/{number}"
+            questions.append((case.format, url, anew(case.request, run)))
+        return [each["reading"] for each in answers("screen_sdks.cjs", PACKAGES, questions)]
+
+    wanted = [case.reading for case in READ]
+    with (
+        answering([case.body for case in READ]) as app,
+        serving(db, "--upstream", f"app={app}") as serve,
+    ):
+        assert told(serve.base, 1) == wanted
+    with running(db, "mock", "ui-messages", "ag-ui", "--strict", "--speed", "max") as mock:
+        assert told(mock.base, 2) == wanted
 
 
 @pytest.mark.slow
