@@ -123,11 +123,14 @@ class TurnRequest:
                 self._transcripts[id] = text(event, "transcript") or ""
 
     def body(self) -> bytes:
-        """Return the request. Speech of the turn before may be written down in this one."""
+        """Return the request.
+
+        Speech of a turn before may be written down in this one: it comes first, since the last
+        words are what this turn is about.
+        """
         known = {item.get("id") for item in self._items}
-        items = [_with_transcript(item, self._transcripts) for item in self._items]
-        for id in self._transcripts.keys() - known:
-            items.append(_with_transcript(_speech(id), self._transcripts))
+        earlier = [_speech(id) for id in self._transcripts if id not in known]
+        items = [_with_transcript(item, self._transcripts) for item in (*earlier, *self._items)]
         return as_json({**self._settings, "input": [self._told(item) for item in items]}).encode()
 
     def _hear(self, data: str) -> None:

@@ -237,6 +237,43 @@ def test_speech_that_is_answered_is_a_turn_with_both_transcripts() -> None:
     assert json.loads(rows["phases"][1].detail) == {"audio_end_ms": 1024}
 
 
+@pytest.mark.parametrize(
+    ("message", "said", "is_turn"),
+    [
+        (user_item("And Rome?"), "And Rome?", True),
+        (
+            {
+                "type": "conversation.item.create",
+                "item": {"type": "function_call_output", "call_id": "call_1", "output": "7"},
+            },
+            "Good morning",
+            False,
+        ),
+    ],
+    ids=["a text", "a result"],
+)
+def test_words_of_the_turn_before_are_not_what_a_turn_is_about(
+    message: Json, said: str, is_turn: bool
+) -> None:
+    made = begun()
+    for piece in pieces():
+        made.client({"type": "input_audio_buffer.append", "audio": piece})
+    made.server({"type": "input_audio_buffer.committed", "item_id": "item_u"})
+    made.server(*response("resp_1", *spoken("Hello."))).client(message).client(ASK)
+    created, *rest = response("resp_2", *spoken("Yes."))
+    made.server(
+        created,
+        {
+            "type": "conversation.item.input_audio_transcription.completed",
+            "item_id": "item_u",
+            "transcript": "Good morning",
+        },
+        *rest,
+    )
+    [exchange] = turns_of(made.close())[1]["exchanges"]
+    assert (exchange.user_text, exchange.is_turn) == (said, is_turn)
+
+
 def test_sound_of_both_sides_is_a_size_a_digest_and_a_duration() -> None:
     live = Live(heard())
     [item] = live.request(0)["input"]
