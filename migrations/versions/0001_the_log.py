@@ -85,6 +85,7 @@ TABLES = {
     error_type TEXT, error_code TEXT, error TEXT, user_text TEXT, is_turn INTEGER NOT NULL,
     lossless INTEGER, is_retrieval INTEGER NOT NULL, last_number INTEGER, error_param TEXT,
     last_response_id TEXT, purpose TEXT, parent_thread_id TEXT, owner TEXT, team TEXT, tags TEXT,
+    content TEXT,
     PRIMARY KEY (session_id, exchange_id)
 """,
     "p_history_v1": """

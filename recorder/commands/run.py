@@ -24,7 +24,12 @@ from recorder.commands.serving.answering import Answering, resembled
 from recorder.commands.serving.forking import Fork, ForkTerms
 from recorder.commands.serving.listening import upstream_option
 from recorder.commands.serving.network import network_settings
-from recorder.commands.serving.recording import Durability, durability_setting
+from recorder.commands.serving.recording import (
+    Durability,
+    content_option,
+    durability_setting,
+    levels_of,
+)
 from recorder.commands.serving.replaying import MISMATCH, ReplayTerms, replaying
 from recorder.commands.serving.run_report import EndedCommand, report, say
 from recorder.commands.serving.running import Destinations, destinations, recorded_command
@@ -46,6 +51,7 @@ from recorder.recordings.names import is_file
 from recorder.replay.edit import Edit, parse_edit
 from recorder.replay.egress_guard import Refused
 from recorder.store.location import chosen_url
+from recorder.wire.content import Level
 from recorder.wire.grouping.rules import cleaned
 
 PROGRAM_LIMIT = 80  # characters of a program's name in that of a session
@@ -55,7 +61,7 @@ _OF_REPLAYS = ("speed", "strict", "allow_network", "until", "then", "model", "ed
 # a fork has a strict matcher, and reaches the network
 _OF_PURE_REPLAYS = ("strict", "allow_network")
 _OF_FORKS = ("until", "model", "edit")
-_OF_RECORDINGS = ("session", "cassette", "upstream")
+_OF_RECORDINGS = ("session", "cassette", "upstream", "content")
 
 
 @click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
@@ -111,6 +117,7 @@ _OF_RECORDINGS = ("session", "cassette", "upstream")
     help="Refuse WebSocket with a 426, also in a replay; Codex is set to HTTP and SSE.",
 )
 @upstream_option
+@content_option
 @durability_setting
 @network_settings
 @database_option
@@ -131,6 +138,7 @@ def command(
     edit: tuple[str, ...],
     no_websocket: bool,
     upstream: list[Upstream],
+    content: Sequence[tuple[str, Level]],
     durability: Durability,
     network: Network,
 ) -> None:
@@ -170,6 +178,7 @@ def command(
     name = _name(session, words)
     places = destinations(words, upstream, network)
     options = {"durability": durability, "websocket": not no_websocket, "network": network}
+    options["levels"] = levels_of(content)
     terms = (
         None
         if then is None or replay is None

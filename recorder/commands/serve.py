@@ -27,10 +27,10 @@ from recorder.commands.serving.ready_file import announced
 from recorder.commands.serving.recording import (
     Durability,
     Ending,
+    content_option,
     describe,
     durability_setting,
     levels_of,
-    parse_level,
     recording,
     websocket_option,
 )
@@ -62,15 +62,7 @@ log = logging.getLogger(__name__)
     help="Record without a database: ship the journal to s3://, gs:// or az://BUCKET/PREFIX, or to file:FOLDER, from "
     "where `recorder collect` takes it. It needs the extra ship.",
 )
-@click.option(
-    "--content",
-    metavar="[UPSTREAM=]LEVEL",
-    type=Parsed("level", parse_level),
-    multiple=True,
-    help="What is kept of bodies. full (default): all. shape: filler in place of each text and argument, of the same "
-    "length; what was equal is equal still. none: the same letter everywhere. Both keep types, models, ids, times, "
-    "sizes and tokens, and nothing of WebSocket.",
-)
+@content_option
 @database_option
 @click.pass_context
 def command(
@@ -161,9 +153,6 @@ async def _serve(
     options: dict[str, Any],
 ) -> None:
     upstreams = Routes(door.upstream).upstreams
-    for unknown in sorted(options["levels"].of_upstreams.keys() - dict(upstreams).keys()):
-        known = ", ".join(sorted(dict(upstreams)))
-        raise UsageError(f"--content {unknown}=… names no upstream: there are {known}.")
     for port in (door.port, admin_port, ui_port):
         if port is not None:
             refuse_itself(upstreams, port, door.allow_host)

@@ -14,6 +14,7 @@ import click
 from recorder.commands.clients import child
 from recorder.errors import UsageError
 from recorder.program import load
+from recorder.wire.content import LEVELS, Level
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
@@ -31,6 +32,11 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
     help="The database: a path or a SQLAlchemy URL. [default: a file in the user's data directory]",
 )
 @click.option(
+    "--content",
+    type=click.Choice(LEVELS),
+    help="What is kept of lines, as with `recorder serve --content`. [default: full]",
+)
+@click.option(
     "--replay", metavar="SESSION|FILE", help="Start nothing; answer from this session or cassette."
 )
 @click.option(
@@ -44,6 +50,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 def command(
     session: str | None,
     db: str | None,
+    content: Level | None,
     replay: str | None,
     speed: str,
     name: str,
@@ -70,17 +77,21 @@ def command(
             f"{name!r} is not a name for a program: use letters, digits, '.', '_' and '-'."
         )
     if replay is not None:
-        if words or session is not None:
-            raise UsageError("--replay starts and records nothing: leave CMD and --session out.")
+        if words or session is not None or content is not None:
+            raise UsageError(
+                "--replay starts and records nothing: leave CMD, --session and --content out."
+            )
         sys.exit(load("recorder.commands.serving.standing_in:stand_in")(name, replay, speed, db))
     if not words:
         raise UsageError(
             "Name the program: recorder tap NAME -- CMD; or a recording of it with --replay."
         )
-    sys.exit(_tapped(name, words, session, db))
+    sys.exit(_tapped(name, words, session, db, content or "full"))
 
 
-def _tapped(name: str, words: tuple[str, ...], session: str | None, db: str | None) -> int:
+def _tapped(
+    name: str, words: tuple[str, ...], session: str | None, db: str | None, content: Level
+) -> int:
     """Start the program first: it gets ready while what records it is loaded."""
     code = child.refusal(words, os.environ)
     if code is not None:
@@ -90,7 +101,7 @@ def _tapped(name: str, words: tuple[str, ...], session: str | None, db: str | No
     if process is None:
         return child.NOT_EXECUTABLE
     tap: Any = load("recorder.commands.serving.tapping:tap")
-    return int(tap(process, streams, name, words, session, db))
+    return int(tap(process, streams, name, words, session, db, content))
 
 
 def _taken_streams() -> tuple[int, int]:

@@ -11,12 +11,13 @@ import msgspec
 
 class Attribution(msgspec.Struct, frozen=True, omit_defaults=True):
     """Whom and what the cost of a request counts for: by the token that it shows, and by its
-    `X-Recorder-Tags`.
+    `X-Recorder-Tags`; and what is kept of its content.
     """
 
     owner: str | None = None
     team: str | None = None
     tags: tuple[str, ...] = ()
+    content: str | None = None  # a level: `shape`, `none`; None is full
 
 
 def owner_in(attribution: Attribution | msgspec.UnsetType) -> str | None:

@@ -68,6 +68,7 @@ def exchange_rows(facts: ExchangeFacts) -> Iterable[ExchangeRow]:
         owner=storable(facts.attribution.owner),
         team=storable(facts.attribution.team),
         tags=storable_json(as_json(facts.attribution.tags)) if facts.attribution.tags else None,
+        content=storable(facts.attribution.content),
     )
 
 

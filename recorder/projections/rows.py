@@ -61,6 +61,7 @@ class ExchangeRow(msgspec.Struct, frozen=True):
     owner: str | None  # of the token that the request showed
     team: str | None
     tags: str | None  # of the token and of the request, a JSON array
+    content: str | None  # the level at which it was recorded: `shape`, `none`; `NULL` is full
 
 
 class ItemRow(msgspec.Struct, frozen=True):

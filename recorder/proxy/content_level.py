@@ -6,21 +6,25 @@ Rules of this file:
 * At `shape` and `none` no byte of a body reaches the journal but as filler
   (`recorder.wire.content`): an event is held until it is whole, a document until its end. The
   client has its bytes before that.
-* Reads keep their times, and their sizes after their content coding is undone.
-* What cannot be read is counted, not kept: a coding that cannot be undone, what is no JSON, a
-  WebSocket connection.
+* Reads keep their times, and their sizes after their content coding is undone. A message of a
+  WebSocket connection is one frame that is not compressed, at the time at which it was whole.
+* What cannot be read is counted, not kept: a coding that cannot be undone, what is no JSON, bytes
+  that are no message.
+* The head of a request says at which level it was recorded.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Mapping
+from fnmatch import fnmatchcase
+from typing import NamedTuple, Protocol
 
 import msgspec
 
 from recorder.journal.format import Gap, Mark
-from recorder.model.events import SWITCHED, RequestHead, ResponseHead
+from recorder.model.attribution import Attribution
+from recorder.model.events import STDIO, SWITCHED, RequestHead, ResponseHead
 from recorder.proxy.http.messages import Request, Sink
 from recorder.proxy.recording import ExchangeJournal, RecordWriter
 from recorder.proxy.routing import Origin
@@ -29,28 +33,52 @@ from recorder.wire.content.filler import BlankKey, FillerKey
 from recorder.wire.content.shape import Shaper, unkept
 from recorder.wire.content_coding import Decoder, UndecodableError
 from recorder.wire.dialects import by_name, by_request
-from recorder.wire.framing import JSON_ARRAY, NDJSON, SSE, Framing, Splitter
+from recorder.wire.framing import JSON_ARRAY, MESSAGES, NDJSON, SSE, Framing, Splitter
 from recorder.wire.framing.sse import Piece, begins_stream
+from recorder.wire.framing.websocket import (
+    Damage,
+    Deflate,
+    Message,
+    MessageParser,
+    Part,
+    encode_frame,
+    negotiated,
+)
 from recorder.wire.request_body import REQUEST_LIMIT, decoded_body
 
 # of what is held: of a document, or of one event; a longer one is not kept
 BODY_LIMIT = REQUEST_LIMIT
 
-_CODED = "content-encoding"
+SESSION = "s/"
+"""The beginning of a pattern for names of sessions, among names of upstreams."""
+
+_CODED, _COMPRESSED = "content-encoding", "sec-websocket-extensions"
 
 
 class ContentLevels(NamedTuple):
     """The levels at which a recorder keeps bodies: of some upstreams, of all others, and of some
-    tokens less.
+    sessions and tokens less.
     """
 
     otherwise: Level = "full"
     of_upstreams: Mapping[str, Level] = {}
+    of_sessions: Mapping[str, Level] = {}  # by patterns of their names
     has_tokens: bool = False
 
     @property
     def are_full(self) -> bool:
-        return not self.has_tokens and {self.otherwise, *self.of_upstreams.values()} == {"full"}
+        given = {self.otherwise, *self.of_upstreams.values(), *self.of_sessions.values()}
+        return not self.has_tokens and given == {"full"}
+
+    def level(self, origin: Origin | None) -> Level:
+        """Return the level of a request: the least of those that are for it."""
+        if origin is None:
+            return self.otherwise
+        levels = [self.of_upstreams.get(origin.upstream, self.otherwise), origin.content]
+        for pattern, level in self.of_sessions.items():
+            if fnmatchcase(origin.session or "", pattern):
+                levels.append(level)
+        return max(levels, key=LEVELS.index)
 
 
 FULL = ContentLevels()
@@ -60,33 +88,49 @@ def journal_by_level(
     levels: ContentLevels, journal: ExchangeJournal, secret: bytes
 ) -> Callable[[Request], ExchangeJournal]:
     """Return what chooses the journal of an exchange, once, by its request."""
-    journals: Mapping[Level, ExchangeJournal] = {
-        "full": journal,
-        "shape": ShapedJournal(journal, FillerKey(secret)),
-        "none": ShapedJournal(journal, BlankKey()),
-    }
+    journals = {level: journal_at(level, journal, secret) for level in LEVELS}
 
     def choose(request: Request) -> ExchangeJournal:
         origin = request.extensions.get("recorder")
-        if not isinstance(origin, Origin):
-            return journals[levels.otherwise]
-        of_upstream = levels.of_upstreams.get(origin.upstream, levels.otherwise)
-        return journals[max(of_upstream, origin.content, key=LEVELS.index)]
+        return journals[levels.level(origin if isinstance(origin, Origin) else None)]
 
     return choose
 
 
-class ShapedJournal:
+def journal_at(level: Level, journal: ExchangeJournal, secret: bytes) -> ExchangeJournal:
+    """Return a journal that keeps of bodies what a level says."""
+    if level == "full":
+        return journal
+    return _ShapedJournal(journal, level, FillerKey(secret) if level == "shape" else BlankKey())
+
+
+class _ShapedJournal:
     """A journal into which no text gets but as filler."""
 
-    def __init__(self, inner: ExchangeJournal, key: FillerKey) -> None:
-        self._inner, self._key = inner, key
+    def __init__(self, inner: ExchangeJournal, level: Level, key: FillerKey) -> None:
+        self._inner, self._level, self._key = inner, level, key
 
     def exchange(self) -> RecordWriter:
-        return _ShapedWriter(self._inner.exchange(), self._key, self._inner.flush)
+        return _ShapedWriter(self._inner.exchange(), self._level, self._key, self._inner.flush)
 
     def flush(self) -> None:
         self._inner.flush()
+
+
+class _Direction(Protocol):
+    """What one side sends: bytes of the wire in, their shape into the journal."""
+
+    def whole(self, data: bytes) -> bytes | None:
+        """Return the shape of a read that is one event like an earlier one; None of any other.
+
+        Then `chunk` need not see it.
+        """
+
+    def chunk(self, t_ns: int, data: bytes) -> None:
+        """Take a read of the wire, and write all whose shape is known."""
+
+    def close(self, t_ns: int) -> None:
+        """Write what is held, at the end, and how much was not kept."""
 
 
 class _ShapedWriter:
@@ -95,33 +139,34 @@ class _ShapedWriter:
     What is not shaped yet is held here.
     """
 
-    def __init__(self, inner: RecordWriter, key: FillerKey, flush: Callable[[], None]) -> None:
-        self._inner, self._key, self._flush = inner, key, flush
+    def __init__(
+        self, inner: RecordWriter, level: Level, key: FillerKey, flush: Callable[[], None]
+    ) -> None:
+        self._inner, self._level, self._key, self._flush = inner, level, key, flush
         self._shaper = Shaper(key, by_name("other"))
         # of a request whose body is still to come
         self._head: tuple[int, RequestHead] | None = None
-        self._target = ""
+        self._method = self._target = ""
         self._body = bytearray()
         self._body_bytes = 0
-        self._response = _HeldResponse(self._shaper, key, inner)
-        self._client = _NotKept(Mark.CLIENT_CHUNK)
+        self._is_switched = False
+        self._server: _Direction = _NotKept(inner, Mark.CHUNK)
+        self._client: _Direction = _NotKept(inner, Mark.CLIENT_CHUNK)
 
     def write(self, mark: Mark, t_ns: int, payload: bytes) -> None:
         if mark == Mark.CHUNK:
-            self._response.chunk(t_ns, payload)
+            self._take(self._server, mark, t_ns, payload)
+        elif mark == Mark.CLIENT_CHUNK:
+            self._take(self._client, mark, t_ns, payload)
         elif mark == Mark.REQUEST:
             self._head = t_ns, msgspec.json.decode(payload, type=RequestHead)
         elif mark == Mark.REQUEST_BODY:
             self._body_bytes += len(payload)
             if len(self._body) <= BODY_LIMIT:
                 self._body += payload
-        elif mark == Mark.CLIENT_CHUNK:
-            self._client.add(t_ns, payload)
         elif mark == Mark.RESPONSE:
-            head = msgspec.json.decode(payload, type=ResponseHead)
-            self._inner.write(
-                mark, t_ns, msgspec.json.encode(self._response.begin(self._target, head))
-            )
+            head = self._begun(msgspec.json.decode(payload, type=ResponseHead))
+            self._inner.write(mark, t_ns, msgspec.json.encode(head))
         else:
             if mark == Mark.REQUEST_END:
                 self._write_request(t_ns)
@@ -132,20 +177,27 @@ class _ShapedWriter:
             self.write(mark, t_ns, payload)
 
     def later(self, t_ns: int, data: bytes, then: Sink) -> bool:
-        shape = self._response.whole(data)
+        shape = self._server.whole(data)
         if shape is not None:
             return self._inner.later(t_ns, shape, lambda _: then(data))
-        self._response.chunk(t_ns, data)
+        self._take(self._server, Mark.CHUNK, t_ns, data)
         self._flush()  # what waits is of earlier chunks: the client has them first
         then(data)
         return False
 
     def end(self, t_ns: int, payload: bytes, last: bytes = b"") -> None:
         if last:
-            self._response.chunk(t_ns, last)
-        self._response.close(t_ns)
-        self._client.write(self._inner, t_ns)
+            self._take(self._server, Mark.CHUNK, t_ns, last)
+        self._server.close(t_ns)
+        self._client.close(t_ns)
         self._inner.end(t_ns, payload)
+
+    def _take(self, direction: _Direction, mark: Mark, t_ns: int, data: bytes) -> None:
+        if data:
+            direction.chunk(t_ns, data)
+        elif self._is_switched:  # its end
+            direction.close(t_ns)
+            self._inner.write(mark, t_ns, data)
 
     def _write_request(self, t_ns: int) -> None:
         """Write a request whose body has come."""
@@ -155,14 +207,14 @@ class _ShapedWriter:
         body, undecoded = decoded_body(head.headers, bytes(self._body))
         dialect = by_request(head.method, head.target, head.headers, body)
         self._shaper = Shaper(self._key, dialect)
-        self._response = _HeldResponse(self._shaper, self._key, self._inner)
-        self._target = head.target
-        headers = [each for each in head.headers if each[0].lower() != _CODED]
-        self._inner.write(
-            Mark.REQUEST,
-            began_ns,
-            msgspec.json.encode(msgspec.structs.replace(head, headers=headers)),
+        self._method, self._target = head.method, head.target
+        given = head.attribution if isinstance(head.attribution, Attribution) else Attribution()
+        head = msgspec.structs.replace(
+            head,
+            headers=[each for each in head.headers if each[0].lower() != _CODED],
+            attribution=msgspec.structs.replace(given, content=self._level),
         )
+        self._inner.write(Mark.REQUEST, began_ns, msgspec.json.encode(head))
         if self._body_bytes > len(self._body):
             body = unkept(bytes(self._body), self._key)
         elif undecoded is None:
@@ -171,23 +223,53 @@ class _ShapedWriter:
             self._inner.write(Mark.REQUEST_BODY, t_ns, body)
         self._body = bytearray()
 
+    def _begun(self, head: ResponseHead) -> ResponseHead:
+        """Return the head as it is true for what is written, and be ready for what follows it."""
+        self._is_switched = head.status == SWITCHED
+        if not self._is_switched:
+            body = _HeldBody(self._shaper, self._key, self._inner, Mark.CHUNK)
+            self._server = body
+            return body.begin(self._target, head)
+        if self._method == STDIO:
+            self._server, self._client = (
+                _HeldBody(self._shaper, self._key, self._inner, mark, NDJSON)
+                for mark in (Mark.CHUNK, Mark.CLIENT_CHUNK)
+            )
+            return head
+        compression = negotiated(head.headers)
+        if not isinstance(compression, str):
+            of_client, of_server = compression
+            self._server = _Messages(self._shaper, self._inner, Mark.CHUNK, of_server)
+            self._client = _Messages(self._shaper, self._inner, Mark.CLIENT_CHUNK, of_client)
+        return _without(head, _COMPRESSED)
 
-class _HeldResponse:
-    """The body of a response: bytes of the wire in, their shape into the journal as soon as it is
-    known.
-    """
 
-    def __init__(self, shaper: Shaper, key: FillerKey, inner: RecordWriter) -> None:
-        self._shaper, self._key, self._inner = shaper, key, inner
+def _without(head: ResponseHead, name: str) -> ResponseHead:
+    kept = [each for each in head.headers if each[0].lower() != name]
+    return msgspec.structs.replace(head, headers=kept)
+
+
+class _HeldBody:
+    """The body of a response, or lines of one side: shaped as soon as an event of it is whole."""
+
+    def __init__(
+        self,
+        shaper: Shaper,
+        key: FillerKey,
+        inner: RecordWriter,
+        mark: Mark,
+        framing: Framing | None = None,
+    ) -> None:
+        self._shaper, self._key, self._inner, self._mark = shaper, key, inner, mark
         self._decoder = Decoder(None)
-        self._framing: Framing | None = None
-        self._splitter: Splitter | None = None
+        self._framing = framing
+        self._splitter: Splitter | None = None if framing is None else framing.splitter()
         self._held = bytearray()  # of a document, or of a body of which it is not known what it is
         self._parts: list[bytes] = []  # of a long event
         # that are not written yet: their times and sizes
         self._reads: deque[tuple[int, int]] = deque()
         self._ready = bytearray()  # shapes that are not written yet
-        self._lost = _NotKept(Mark.CHUNK)
+        self._lost = _NotKept(inner, mark)
         self._is_lost = self._is_coded = False
         self._is_between = False  # the next read begins an event, and nothing is held
 
@@ -197,21 +279,14 @@ class _HeldResponse:
         self._framing = self._shaper.dialect.framing_of(target, head.status, head.headers)
         self._decoder = Decoder(headers.get(_CODED))
         self._is_coded = _CODED in headers
-        self._is_lost = head.status == SWITCHED
-        if self._framing not in (None, JSON_ARRAY) and not self._is_lost:
+        if self._framing not in (None, JSON_ARRAY):
             self._splitter = self._framing.splitter() if self._framing else None
-        kept = [each for each in head.headers if each[0].lower() != _CODED]
-        return msgspec.structs.replace(head, headers=kept)
+        return _without(head, _CODED)
 
     def whole(self, data: bytes) -> bytes | None:
-        """Return the shape of a read that is one event like an earlier one; None of any other.
-
-        Then `chunk` need not see it.
-        """
         return self._shaper.known(data) if self._is_between else None
 
     def chunk(self, t_ns: int, data: bytes) -> None:
-        """Take a read of the wire, and write all whose shape is known."""
         self._chunk(t_ns, data)
         self._is_between = (
             self._framing in (SSE, NDJSON)
@@ -222,20 +297,19 @@ class _HeldResponse:
 
     def _chunk(self, t_ns: int, data: bytes) -> None:
         if self._is_lost:
-            self._lost.add(t_ns, data)
+            self._lost.chunk(t_ns, data)
             return
         try:
             decoded = b"".join(self._decoder.feed(data))
         except UndecodableError:
             self._is_lost = True
-            self._lost.add(t_ns, data)
+            self._lost.chunk(t_ns, data)
             return
         self._reads.append((t_ns, len(decoded)))
         self._take(decoded)
         self._write()
 
     def close(self, t_ns: int) -> None:
-        """Write what is held, at the end of the body, and how much was not kept."""
         if self._splitter is not None:
             for piece in self._splitter.close():
                 self._shape(piece)
@@ -244,6 +318,7 @@ class _HeldResponse:
                 if self._parts
                 else b""
             )
+            self._parts = []
         elif self._held:
             too_long = len(self._held) > BODY_LIMIT
             self._ready += (
@@ -254,8 +329,9 @@ class _HeldResponse:
         self._write()
         if self._ready:
             last_ns = self._reads[-1][0] if self._reads else t_ns
-            self._inner.write(Mark.CHUNK, last_ns, bytes(self._ready))
-        self._lost.write(self._inner, t_ns)
+            self._inner.write(self._mark, last_ns, bytes(self._ready))
+            self._ready.clear()
+        self._lost.close(t_ns)
 
     def _take(self, data: bytes) -> None:
         """Add decoded bytes of the body."""
@@ -298,28 +374,75 @@ class _HeldResponse:
         while self._reads and len(self._ready) >= self._reads[0][1]:
             t_ns, size_bytes = self._reads.popleft()
             if size_bytes:  # of a coding, a read may give nothing yet
-                self._inner.write(Mark.CHUNK, t_ns, bytes(self._ready[:size_bytes]))
+                self._inner.write(self._mark, t_ns, bytes(self._ready[:size_bytes]))
                 del self._ready[:size_bytes]
+
+
+class _Messages:
+    """One direction of a WebSocket connection."""
+
+    def __init__(
+        self, shaper: Shaper, inner: RecordWriter, mark: Mark, deflate: Deflate | None
+    ) -> None:
+        self._shaper, self._inner, self._mark = shaper, inner, mark
+        self._is_client = mark == Mark.CLIENT_CHUNK
+        self._parser = MessageParser(from_client=self._is_client, deflate=deflate)
+        self._lost = _NotKept(inner, mark)
+
+    def whole(self, data: bytes) -> None:
+        return None
+
+    def chunk(self, t_ns: int, data: bytes) -> None:
+        self._write(t_ns, self._parser.feed(data))
+
+    def close(self, t_ns: int) -> None:
+        self._write(t_ns, self._parser.close())
+        self._lost.close(t_ns)
+
+    def _write(self, t_ns: int, parts: Iterable[Part]) -> None:
+        made = b""
+        for part in parts:
+            if isinstance(part, Message):
+                mask = b"\0" * 4 if self._is_client else None
+                made += encode_frame(part.opcode, self._filled(part), mask=mask)
+            elif isinstance(part, Damage):
+                self._lost.chunk(t_ns, part.raw)
+        if made:
+            self._inner.write(self._mark, t_ns, made)
+
+    def _filled(self, message: Message) -> bytes:
+        payload = message.payload
+        if message.opcode == "close":
+            return payload[:2] + self._shaper.loose(payload[2:])
+        if message.opcode in ("ping", "pong") or payload.lstrip()[:1] not in (b"{", b"["):
+            return self._shaper.loose(payload)
+        if self._is_client:
+            return self._shaper.document(payload)
+        return self._shaper.frame(payload, MESSAGES)
 
 
 class _NotKept:
     """Bytes that are not kept: how many there were, and when."""
 
-    def __init__(self, mark: Mark) -> None:
-        self._mark = mark
+    def __init__(self, inner: RecordWriter, mark: Mark) -> None:
+        self._inner, self._mark = inner, mark
         self._chunks = self._size_bytes = self._from_ns = self._to_ns = 0
 
-    def add(self, t_ns: int, data: bytes) -> None:
+    def whole(self, data: bytes) -> None:
+        return None
+
+    def chunk(self, t_ns: int, data: bytes) -> None:
         if not self._chunks:
             self._from_ns = t_ns
         self._chunks += 1
         self._size_bytes += len(data)
         self._to_ns = t_ns
 
-    def write(self, inner: RecordWriter, t_ns: int) -> None:
+    def close(self, t_ns: int) -> None:
         if self._chunks:
             reason = "the level of content keeps nothing of it"
             gap = Gap(
                 self._mark, self._chunks, self._size_bytes, "", self._from_ns, self._to_ns, reason
             )
-            inner.write(Mark.GAP, t_ns, msgspec.json.encode(gap))
+            self._inner.write(Mark.GAP, t_ns, msgspec.json.encode(gap))
+            self._chunks = self._size_bytes = 0

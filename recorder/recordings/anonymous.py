@@ -259,9 +259,10 @@ class Anonymizer:
         self, given: Attribution | msgspec.UnsetType
     ) -> Attribution | msgspec.UnsetType:
         if not isinstance(given, Attribution):
-            return given
+            return Attribution(content="shape")
         tags = tuple(map(self._key.word, given.tags))
-        return Attribution(self._text(given.owner), self._text(given.team), tags)
+        content = given.content or "shape"
+        return Attribution(self._text(given.owner), self._text(given.team), tags, content)
 
     def _headers(self, headers: Sequence[Header]) -> list[Header]:
         mapped: list[Header] = []

@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from recorder.model.attribution import Attribution
 from recorder.model.events import ENDED_HERE, WHOLE, Recording
 from recorder.proxy.routing import Routes
 from recorder.replay.fork import in_body, in_path
@@ -88,6 +89,9 @@ def why_not(recording: Recording) -> str | None:
         return "not a POST over HTTP"
     if not recording.request.complete or recording.request.undecoded is not None:
         return "its body is not in the log as a whole"
+    attribution = recording.request.attribution
+    if isinstance(attribution, Attribution) and attribution.content is not None:
+        return "its texts are filler"
     response, end = recording.response, recording.end
     if response is None or response.status >= 400 or end is None or end.outcome not in WHOLE:
         return "not answered, or not to the end"

@@ -4,9 +4,9 @@ session.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from recorder.archive.opening import open_log
 from recorder.archive.place import chosen_url
@@ -74,16 +74,18 @@ class Fork:
         await _require_new(db, name)
         return cls(parent, terms)
 
-    def transport(self, upstream: Transport, journal: ExchangeJournal) -> Transport:
+    def transport(self, upstream: Transport, journal: ExchangeJournal, **options: Any) -> Transport:
         """Return the transport that follows the recording, then asks `upstream`, and records both
-        into `journal`.
+        into `journal`, with the options of a `RecordingTransport`.
         """
         terms = self._terms
         session_id = None if terms.is_file else self._session.session_id
         named = tuple(EditedTurn(edit.turn, edit.what) for edit in terms.edits)
         labels = fork_labels(ForkedFrom(self._session.name, len(self._turns), session_id, named))
         replay = ReplayTransport(Matcher(self._recordings, _rules()), speed=terms.speed)
-        record = partial(RecordingTransport, journal=journal, labels=labels)
+        record: Callable[..., RecordingTransport] = partial(
+            RecordingTransport, journal=journal, labels=labels, **options
+        )
         live = record(upstream, make_id=self._live_id)
         edits = {each.exchange.exchange_id: each for each in self._edits.values()}
         self.followed = ForkTransport(replay, live, record, model=terms.model, edits=edits)

@@ -18,7 +18,7 @@ from sqlalchemy import URL
 
 from recorder.commands.serving.health_snapshot import watch_disk
 from recorder.commands.serving.meter import Meter
-from recorder.commands.terminal.options import flag, setting
+from recorder.commands.terminal.options import Parsed, flag, setting
 from recorder.commands.terminal.rules import redactor
 from recorder.commands.terminal.settings import PLACES, SESSIONS, refusal, settings_files
 from recorder.errors import StoreBusyError, StoreError, UsageError
@@ -26,7 +26,7 @@ from recorder.ingest.supervisor import IngesterSupervisor
 from recorder.journal.writer import Journal
 from recorder.model.text import safe_text
 from recorder.proxy.app import Proxy
-from recorder.proxy.content_level import FULL, ContentLevels, journal_by_level
+from recorder.proxy.content_level import FULL, SESSION, ContentLevels, journal_at, journal_by_level
 from recorder.proxy.durable import DurableTransport
 from recorder.proxy.http.messages import Transport
 from recorder.proxy.http.network import DIRECT, Network
@@ -101,12 +101,13 @@ async def recording(
     meter: Meter | None = None,
     ending: Ending | None = None,
     network: Network = DIRECT,
-    recorded: Callable[[Transport, ExchangeJournal], Transport] = RecordingTransport,
+    recorded: Callable[..., Transport] = RecordingTransport,
     levels: ContentLevels = FULL,
     beside: Iterable[Callable[[], Coroutine[Any, Any, None]]] = (),
 ) -> AsyncIterator[Proxy]:
     """Yield the proxy that records into a database, or to where its journal is shipped; `recorded`
-    makes the transport that does so.
+    makes the transport that does so, of that to the upstream, the journal, and at other levels than
+    full of `choose` as `RecordingTransport` has it.
 
     At the end all that it recorded is committed, if that takes no longer than `ending` allows.
 
@@ -116,7 +117,8 @@ async def recording(
     or does not answer, will be used later.
     """
     upstream = UpstreamTransport(network)
-    places = session_places()
+    routes = Routes(upstreams, session_places=session_places())
+    _require_known(levels, routes)
     if isinstance(into, URL):
         _require_usable(into)
     root = into.journal_root if isinstance(into, Prefix) else journal_root(into)
@@ -124,13 +126,11 @@ async def recording(
     ingester = IngesterSupervisor(into.url if isinstance(into, Prefix) else into, journal.directory)
     metered = journal if meter is None else meter.attach(journal, ingester)
     if not levels.are_full:
-        recorded = partial(
-            RecordingTransport, choose=journal_by_level(levels, metered, content_secret(root))
-        )
+        recorded = partial(recorded, choose=journal_by_level(levels, metered, content_secret(root)))
     transport = recorded(upstream, metered)
     if durability == "strict":
         transport = DurableTransport(transport, journal)
-    proxy = make_proxy(transport, Routes(upstreams, session_places=places))
+    proxy = make_proxy(transport, routes)
     looks = [journal.look, proxy.end_revoked, *([journal.seal] if isinstance(into, Prefix) else [])]
     watches = [
         watch_disk(journal.directory),
@@ -170,20 +170,47 @@ def content_secret(root: Path) -> bytes:
     return secret
 
 
+def kept_at(level: Level, journal: ExchangeJournal, root: Path) -> ExchangeJournal:
+    """Return a journal below `root` that keeps of bodies what a level says. Raises `UsageError`."""
+    return journal_at(level, journal, content_secret(root))
+
+
 def parse_level(given: str) -> tuple[str, Level]:
-    """Return an upstream, or an empty text for all others, and its level. Raises `UsageError`."""
-    upstream, _, level = given.rpartition("=")
+    """Return an upstream, a pattern of sessions, or an empty text for all others, and its level.
+
+    Raises `UsageError`.
+    """
+    place, _, level = given.rpartition("=")
     if level not in LEVELS:
         raise UsageError(
-            f"{given!r} is not a level of content: full, shape or none, or UPSTREAM=LEVEL."
+            f"{given!r} is not a level of content: full, shape or none, or UPSTREAM=LEVEL, or s/SESSION=LEVEL."
         )
-    return upstream, level
+    return place, level
 
 
 def levels_of(given: Iterable[tuple[str, Level]]) -> ContentLevels:
-    """Return the levels that are given, the last of each upstream."""
-    found = dict(given)
-    return ContentLevels(found.pop("", "full"), found)
+    """Return the levels that are given, the last of each place."""
+    upstreams, sessions = dict(given), dict[str, Level]()
+    for place in [each for each in upstreams if each.startswith(SESSION)]:
+        sessions[place.removeprefix(SESSION)] = upstreams.pop(place)
+    return ContentLevels(upstreams.pop("", "full"), upstreams, sessions)
+
+
+def _require_known(levels: ContentLevels, routes: Routes) -> None:
+    known = sorted(dict(routes.upstreams))
+    for unknown in sorted(levels.of_upstreams.keys() - {*known}):
+        raise UsageError(f"--content {unknown}=… names no upstream: there are {', '.join(known)}.")
+
+
+content_option = click.option(
+    "--content",
+    metavar="[UPSTREAM=|s/SESSION=]LEVEL",
+    type=Parsed("level", parse_level),
+    multiple=True,
+    help="What is kept of bodies. full (default): all. shape: filler in place of each text and argument, of the same "
+    "length; what was equal is equal still. none: the same letter everywhere. Both keep types, models, ids, times, "
+    "sizes and tokens. Of several that are for a request, the least counts; SESSION may have * in it.",
+)
 
 
 def _require_usable(url: URL) -> None:

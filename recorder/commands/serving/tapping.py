@@ -32,8 +32,10 @@ from recorder.ingest.supervisor import IngesterSupervisor
 from recorder.journal.writer import Journal
 from recorder.model.events import STDIO, SWITCHED, RequestHead, ResponseHead, Side
 from recorder.model.text import safe_text
-from recorder.proxy.recording import ExchangeRecorder, new_id
+from recorder.program import load
+from recorder.proxy.recording import ExchangeJournal, ExchangeRecorder, new_id
 from recorder.store.location import chosen_url, journal_root
+from recorder.wire.content import Level
 from recorder.wire.dialects import by_lines
 
 READ_BYTES = 64 * 2**10  # what a pipe of Linux holds
@@ -53,6 +55,7 @@ def tap(
     words: Sequence[str],
     session: str | None,
     db: str | None,
+    content: Level = "full",
 ) -> int:
     """Pass on what a client and a program write, and record it.
 
@@ -61,7 +64,7 @@ def tap(
     log_to_stderr()
     assert process.stdin is not None, "it was started between pipes"
     assert process.stdout is not None, "it was started between pipes"
-    tape = _Tape(name, words, session, db)
+    tape = _Tape(name, words, session, db, content)
     asked = _Pump(streams[0], process.stdin.fileno(), lambda data: tape.add("client", data))
     answered = _Pump(process.stdout.fileno(), streams[1], lambda data: tape.add("server", data))
     asked.start()
@@ -132,7 +135,12 @@ class _Tape:
     """The recording of one run. Its methods do not raise."""
 
     def __init__(
-        self, name: str, words: Sequence[str], session: str | None, db: str | None
+        self,
+        name: str,
+        words: Sequence[str],
+        session: str | None,
+        db: str | None,
+        content: Level,
     ) -> None:
         self._name, self._words = name, words
         self._lock, self._is_over = Lock(), Event()
@@ -141,13 +149,17 @@ class _Tape:
         self._ended_early: list[Side] = []
         try:
             self._session = new_name(session) if session else None
-            self._begin_journal(chosen_url(db))
+            self._begin_journal(chosen_url(db), content)
         except RecorderError as error:
             echo(f"Nothing of {safe_text(name)} is recorded. {error}")
 
-    def _begin_journal(self, url: URL) -> None:
-        self._journal = Journal(journal_root(url), new_id())
-        self._recorder = ExchangeRecorder(self._journal, time.monotonic_ns)
+    def _begin_journal(self, url: URL, content: Level) -> None:
+        root = journal_root(url)
+        self._journal = Journal(root, new_id())
+        kept: ExchangeJournal = self._journal
+        if content != "full":
+            kept = load("recorder.commands.serving.recording:kept_at")(content, kept, root)
+        self._recorder = ExchangeRecorder(kept, time.monotonic_ns)
         # Not our streams: the ingester may go on after us, and a client may wait for the end of
         # those.
         said, output = os.pipe()

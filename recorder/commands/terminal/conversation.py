@@ -151,6 +151,8 @@ class _Lines:
             yield f"at {_seconds(snapshot.at_ns)}"
         if snapshot.cost.usd is not None:
             yield dollars(snapshot.cost.usd, is_partial=bool(snapshot.cost.partial))
+        if any(exchange.row.content for exchange in taken):
+            yield "with filler in place of texts"
         if session.source == TRANSCRIPT:
             yield "derived from a transcript"
         elif session.origin == "import":

@@ -76,6 +76,7 @@ MEANINGS: Mapping[str, str] = {
     "owner": "whose token the request showed",
     "team": "the team of that token",
     "tags": "a JSON array: the tags of that token, and those of the header `X-Recorder-Tags`",
+    "content": "what is kept of texts: `shape`, `none` (both are filler); `NULL`: all",
     "stream": "1 if the client requested a stream",
     "request_model": "the model in the request",
     "response_model": "the model in the response",

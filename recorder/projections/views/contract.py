@@ -284,6 +284,7 @@ FROM usage WHERE session_name = :session GROUP BY client;""",
             "anomalies": f"(SELECT count(*) FROM {TABLES['anomalies']} AS a WHERE {same_exchange('a', 'x')})",
             **of("u", f"{TOKENS} partial"),
             **of("t", "ttft_ns duration_ns"),
+            "content": "p.content",
         },
         f"""FROM exchanges AS x
 {SESSION("x")}

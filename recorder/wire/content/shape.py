@@ -155,6 +155,10 @@ class Shaper:
             return self.document(data)
         return unkept(data, self._key)
 
+    def loose(self, data: bytes) -> bytes:
+        """Return the shape of bytes that may be anything."""
+        return self._key.loose(data)
+
     def frame(self, raw: bytes, framing: Framing) -> bytes:
         """Return the shape of an event of a stream, of any framing. Never raises."""
         return self.known(raw) or self._frame(raw, framing)
