@@ -2,6 +2,7 @@
 
 import { el, fill, isTyping, showDialog } from "./dom.js";
 import { messageOf } from "./format.js";
+import { keep, kept } from "./kept.js";
 import { api, HttpSource, IN_HASH, takeToken } from "./source.js";
 
 /** @type {Record<string, () => Promise<{ render: Render }>>} */
@@ -247,7 +248,7 @@ function showHelp(page) {
   const box = el("input", {
     type: "checkbox",
     checked: hasSingleKeys(),
-    onchange: () => setSingleKeys(/** @type {HTMLInputElement} */ (box).checked),
+    onchange: () => keep(NO_KEYS, !(/** @type {HTMLInputElement} */ (box).checked)),
   });
   showDialog(
     { "aria-labelledby": "help-title" },
@@ -259,21 +260,7 @@ function showHelp(page) {
 
 /** Return true unless the user turned off keys without a modifier (WCAG 2.1.4). */
 function hasSingleKeys() {
-  try {
-    return localStorage.getItem(NO_KEYS) === null;
-  } catch {
-    return true;
-  }
-}
-
-/** @param {boolean} active */
-function setSingleKeys(active) {
-  try {
-    if (active) localStorage.removeItem(NO_KEYS);
-    else localStorage.setItem(NO_KEYS, "1");
-  } catch {
-    // A browser that stores nothing for this page leaves them on.
-  }
+  return !kept(NO_KEYS);
 }
 
 if (document.documentElement.dataset.source === "http") {

@@ -1,6 +1,7 @@
 // Tables of data, and the region that a wide or long one scrolls in.
 
-import { el } from "./dom.js";
+import { el, fill } from "./dom.js";
+import { count } from "./format.js";
 import { sortable, sorted } from "./sorting.js";
 
 /**
@@ -21,6 +22,33 @@ export function dataTable(titles, isNumeric, rows, kind = "", sorts = true) {
   if (sorts) sortable(heads, isNumeric, (order) => body.append(...sorted(all(), order, keyOf)));
   const parts = [el("thead", {}, el("tr", {}, ...heads)), body];
   return /** @type {HTMLTableElement} */ (el("table", { class: `data ${kind}`.trim() }, ...parts));
+}
+
+/**
+ * Return a button that adds more rows to a table, some at a time, and what begins it again with rows of other items.
+ * @template T
+ * @param {HTMLTableElement} table
+ * @param {number} step
+ * @param {(item: T) => HTMLElement} rowOf
+ */
+export function growing(table, step, rowOf) {
+  /** @type {T[]} */
+  let items = [];
+  let drawn = 0;
+  const add = () => {
+    table.tBodies[0].append(...items.slice(drawn, drawn + step).map(rowOf));
+    drawn = Math.min(items.length, drawn + step);
+    more.hidden = drawn === items.length;
+    fill(more, `Show ${Math.min(step, items.length - drawn)} more of ${count(items.length)}`);
+  };
+  const more = el("button", { type: "button", onclick: add });
+  const show = (/** @type {T[]} */ others) => {
+    items = others;
+    drawn = 0;
+    fill(table.tBodies[0]);
+    add();
+  };
+  return { more, show };
 }
 
 /**

@@ -69,3 +69,12 @@ async def test_an_example_runs_and_what_was_run_is_in_the_history_of_the_browser
     await tab.page.locator(".sql-statement", has_text="FROM tool_stats").click()
     await expect(tab.page.locator(".sql-result")).to_contain_text("get_weather")
     assert await tab.violations() == []
+
+
+async def test_a_click_on_a_head_of_the_lanes_puts_the_longest_time_first(tab: Tab) -> None:
+    await tab.open("#/s/agent")
+    await tab.page.get_by_role("button", name="Table", exact=True).click()
+    lanes = tab.page.get_by_role("region", name="Lanes as a table")
+    await expect(lanes.locator("tbody tr").first).to_contain_text("connection")
+    await lanes.get_by_role("button", name="Length").click()
+    await expect(lanes.locator("tbody tr").first.locator("td").nth(1)).to_have_text("client")

@@ -4,7 +4,7 @@ import { changedTexts } from "../changed.js";
 import { el, fill } from "../dom.js";
 import { count, duration } from "../format.js";
 import { visible } from "../pretty.js";
-import { dataTable, scrolling } from "../table.js";
+import { dataTable, growing, scrolling } from "../table.js";
 import { Tabs } from "../tabs.js";
 import { playerLink } from "./player_link.js";
 
@@ -61,17 +61,8 @@ export class Levels {
   /** @param {Difference[]} differences */
   #differences(differences) {
     const table = dataTable(["Where", "Change", "Difference", "Open"], () => false, [], "differences");
-    const more = el("button", { type: "button", onclick: () => add() });
-    let drawn = 0;
-    const add = () => {
-      const next = differences.slice(drawn, drawn + DIFFERENCES_SHOWN);
-      table.tBodies[0].append(...next.map((each) => this.#row(each)));
-      drawn += next.length;
-      more.hidden = drawn >= differences.length;
-      const following = Math.min(DIFFERENCES_SHOWN, differences.length - drawn);
-      fill(more, `Show ${following} more of ${count(differences.length)}`);
-    };
-    add();
+    const { more, show } = growing(table, DIFFERENCES_SHOWN, (/** @type {Difference} */ each) => this.#row(each));
+    show(differences);
     return el("div", {}, scrolling("Differences", table), more);
   }
 

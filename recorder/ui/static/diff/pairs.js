@@ -2,6 +2,7 @@
 
 import { el, fill } from "../dom.js";
 import { count } from "../format.js";
+import { playerHref } from "../links.js";
 import { visible } from "../pretty.js";
 import { dataTable, scrolling } from "../table.js";
 import { LEVELS } from "./levels.js";
@@ -136,7 +137,7 @@ export class Pairs {
    */
   #aloneRow(which, change) {
     const side = change === "missing" ? "a" : "b";
-    const go = el("a", { href: `#/s/${this.found.sessions[side].session_id}/x/${which.number}` }, which.number);
+    const go = el("a", { href: playerHref(this.found.sessions[side].session_id, which.number) }, which.number);
     return el(
       "tr",
       {},

@@ -3,6 +3,7 @@
 import { toggle } from "../buttons.js";
 import { el, fill } from "../dom.js";
 import { count, duration, plural } from "../format.js";
+import { playerHref } from "../links.js";
 import { visible } from "../pretty.js";
 import { dataTable, scrolling } from "../table.js";
 import { LanePair } from "./lane_pair.js";
@@ -24,7 +25,7 @@ export function drawPicture(place, pair, a, b, app) {
   const description = `Times of both exchanges in ${plural(rows.length, "row")}: ${taken}. The table has the same.`;
   const open = (/** @type {"a" | "b"} */ name, /** @type {number} */ pos) => {
     const side = name === "a" ? a : b;
-    app.go(`#/s/${side.session}/x/${side.number}/e/${pos}`);
+    app.go(playerHref(side.session, side.number, pos));
   };
   const lanes = new LanePair(rows, Math.max(end.a, end.b), open, description);
   const table = scrolling("Times of both exchanges", timesTable(rows, a, b));

@@ -1,6 +1,7 @@
 // Links from a comparison into the player, each with the letter of its side.
 
 import { el } from "../dom.js";
+import { playerHref } from "../links.js";
 
 /**
  * Make a link to a session, to one of its exchanges, or to an event of that.
@@ -11,10 +12,9 @@ import { el } from "../dom.js";
  * @param {number} [pos]
  */
 export function playerLink(session, side, text, exchange, pos) {
-  const place = exchange === undefined ? "" : `/x/${exchange}${pos === undefined ? "" : `/e/${pos}`}`;
   return el(
     "a",
-    { href: `#/s/${session}${place}`, class: "side", "aria-label": text ? null : `Open ${side} in the player` },
+    { href: playerHref(session, exchange, pos), class: "side", "aria-label": text ? null : `Open ${side} in the player` },
     el("span", { class: `side-name ${side}` }, side),
     " ",
     text,

@@ -211,15 +211,9 @@ export class Conversation {
         this.element.scrollTop += target.bottom - box.bottom + Math.min(120, box.height * 0.25);
       }
     } else if (target.bottom > box.bottom || target.top < box.top) {
-      const isLong = target.height > box.height;
-      this.element.scrollTop +=
-        isLong && target.top < box.top
-          ? target.bottom - box.bottom
-          : isLong
-            ? target.top - box.top
-            : target.bottom > box.bottom
-              ? target.bottom - box.bottom
-              : target.top - box.top;
+      // The end of what is long and above, or short and below; else the beginning.
+      const toEnd = target.height > box.height === target.top < box.top;
+      this.element.scrollTop += toEnd ? target.bottom - box.bottom : target.top - box.top;
     }
   }
 

@@ -2,10 +2,19 @@
 
 import { el, fill } from "../dom.js";
 import { clockTime, count, duration } from "../format.js";
+import { sortable, sorted } from "../sorting.js";
+import { dataTable, growing } from "../table.js";
 
 /** Rows that are added at a time. */
 const ROWS = 200;
+const TITLES = ["Exchange", "Lane", "What", "From", "Length", "Events", "Longest silence", "Findings"];
 
+/**
+ * What a row says, as it is sorted; and the event that it begins with.
+ * @typedef {object} BlockFacts
+ * @property {[number, string, string, number, number | null, number, number, string]} values by column
+ * @property {number | null} index
+ */
 /**
  * @typedef {object} LanesTableOptions
  * @property {import("./timeline.js").SessionTimeline} timeline
@@ -40,80 +49,68 @@ export class LanesTable {
     const { timeline } = this.options;
     const slots = new Map(timeline.exchanges.map((each, slot) => [each.number, slot]));
     const blocks = [...timeline.blocks].sort((a, b) => timeline.startOf(a) - timeline.startOf(b) || a.row - b.row);
-    const body = el("tbody");
-    const more = el("button", { type: "button", onclick: () => add() });
-    let shown = 0;
-    const add = () => {
-      for (const block of blocks.slice(shown, shown + ROWS)) {
-        body.append(this.#row(block, slots.get(block.exchange) ?? 0));
-      }
-      shown = Math.min(blocks.length, shown + ROWS);
-      more.hidden = shown >= blocks.length;
-      more.textContent = `More: ${count(blocks.length - shown)} rows`;
-    };
-    add();
-    const titles = ["Exchange", "Lane", "What", "From", "Length", "Events", "Longest silence", "Findings"];
-    const table = el(
-      "table",
-      { class: "data" },
-      el("caption", {}, `${count(blocks.length)} blocks in ${count(timeline.rows.length)} lanes, in order of time`),
-      el(
-        "thead",
-        {},
-        el(
-          "tr",
-          {},
-          ...titles.map((title, index) => el("th", { scope: "col", class: index > 2 ? "num" : null }, title)),
-        ),
-      ),
-      body,
-    );
+    const table = dataTable(TITLES, isNumeric, [], "", false);
+    const told = `${count(blocks.length)} blocks in ${count(timeline.rows.length)} lanes`;
+    table.prepend(el("caption", {}, told));
+    const facts = blocks.map((block) => this.#facts(block, slots.get(block.exchange) ?? 0));
+    const { more, show } = growing(table, ROWS, (/** @type {BlockFacts} */ each) => this.#row(each));
+    const heads = /** @type {HTMLElement[]} */ ([...table.querySelectorAll("th")]);
+    sortable(heads, isNumeric, (order) => show(sorted(facts, order, ({ values }, column) => values[column])));
+    show(facts);
     fill(this.element, table, more);
   }
 
   /**
    * @param {Block} block
    * @param {number} slot
+   * @returns {BlockFacts}
    */
-  #row(block, slot) {
+  #facts(block, slot) {
     const { timeline } = this.options;
     const ticks = timeline.exchanges[slot];
     const first = block.first_pos ?? 0;
-    const last = block.last_pos ?? first - 1;
+    const last = Math.min(block.last_pos ?? first - 1, ticks.t.length - 1);
     let events = 0;
     let silence = 0;
-    for (let pos = first; pos <= Math.min(last, ticks.t.length - 1); pos++) {
+    for (let pos = first; pos <= last; pos++) {
       if (ticks.row[pos] !== block.row) continue;
       events += 1;
       if (pos > first) silence = Math.max(silence, ticks.t[pos] - ticks.t[pos - 1]);
     }
-    const marks = this.marks.filter(
-      (each) =>
-        each.slot === slot &&
-        timeline.pos[each.index] >= first &&
-        timeline.pos[each.index] <= last &&
-        ticks.row[timeline.pos[each.index]] === block.row,
-    );
-    const label = block.label || block.kind;
-    const what =
-      block.first_pos === null
-        ? el("span", {}, label)
-        : el(
-            "button",
-            { type: "button", class: "plain", onclick: () => this.options.choose(timeline.indexOf(slot, first)) },
-            label,
-          );
+    const rules = this.marks
+      .filter(({ slot: own, index }) => own === slot && timeline.pos[index] >= first && timeline.pos[index] <= last)
+      .filter(({ index }) => ticks.row[timeline.pos[index]] === block.row)
+      .map(({ mark }) => mark.rule);
+    const length = block.to_ns === null ? null : block.to_ns - block.from_ns;
+    const lane = timeline.rows[block.row]?.label ?? "";
+    const from = ticks.offset_ns + block.from_ns;
+    return {
+      values: [ticks.number, lane, block.label || block.kind, from, length, events, silence, rules.join(", ")],
+      index: block.first_pos === null ? null : timeline.indexOf(slot, first),
+    };
+  }
+
+  /** @param {BlockFacts} facts */
+  #row({ values: [number, lane, label, from, length, events, silence, rules], index }) {
+    const choose = () => index !== null && this.options.choose(index);
+    const what = index === null ? label : el("button", { type: "button", class: "plain", onclick: choose }, label);
+    const figures = [
+      clockTime(from),
+      length === null ? "open" : duration(length),
+      events ? count(events) : "",
+      silence ? duration(silence) : "",
+      rules,
+    ];
     return el(
       "tr",
       {},
-      el("td", {}, ticks.number),
-      el("td", {}, timeline.rows[block.row]?.label ?? ""),
-      el("td", {}, what),
-      el("td", { class: "num" }, clockTime(ticks.offset_ns + block.from_ns)),
-      el("td", { class: "num" }, block.to_ns === null ? "open" : duration(block.to_ns - block.from_ns)),
-      el("td", { class: "num" }, events ? count(events) : ""),
-      el("td", { class: "num" }, silence ? duration(silence) : ""),
-      el("td", { class: "num" }, marks.length ? marks.map((each) => each.mark.rule).join(", ") : ""),
+      ...[number, lane, what].map((each) => el("td", {}, each)),
+      ...figures.map((each) => el("td", { class: "num" }, each)),
     );
   }
+}
+
+/** @param {number} column */
+function isNumeric(column) {
+  return column > 2;
 }

@@ -2,6 +2,7 @@
 // browser, for all sessions.
 
 import { el } from "../dom.js";
+import { keep, kept } from "../kept.js";
 
 const KEY = "recorder.panes";
 /** Part of the whole by which an arrow key moves a border, in percent. */
@@ -24,7 +25,7 @@ export class Panes {
   /** @param {HTMLElement} main the element around the panes */
   constructor(main) {
     this.main = main;
-    this.shares = kept();
+    this.shares = keptShares();
     this.elements = BORDERS.map((border) => this.#border(border));
     main.append(...this.elements);
     this.#apply();
@@ -37,12 +38,12 @@ export class Panes {
     const move = (share) => {
       this.shares[name] = Math.round(10 * Math.min(most, Math.max(least, share))) / 10;
       this.#apply();
-      keep(this.shares);
+      keep(KEY, this.shares);
     };
     const reset = () => {
       delete this.shares[name];
       this.#apply();
-      keep(this.shares);
+      keep(KEY, this.shares);
     };
     /** @param {PointerEvent} event */
     const drag = (event) => {
@@ -107,25 +108,12 @@ export class Panes {
 }
 
 /** @returns {Record<string, number>} */
-function kept() {
-  try {
-    const shares = JSON.parse(localStorage.getItem(KEY) ?? "{}");
-    /** @type {Record<string, number>} */
-    const found = {};
-    for (const { name, least, most } of BORDERS) {
-      if (shares?.[name] >= least && shares[name] <= most) found[name] = shares[name];
-    }
-    return found;
-  } catch {
-    return {};
+function keptShares() {
+  const shares = kept(KEY);
+  /** @type {Record<string, number>} */
+  const found = {};
+  for (const { name, least, most } of BORDERS) {
+    if (shares?.[name] >= least && shares[name] <= most) found[name] = shares[name];
   }
-}
-
-/** @param {Record<string, number>} shares */
-function keep(shares) {
-  try {
-    localStorage.setItem(KEY, JSON.stringify(shares));
-  } catch {
-    // They are forgotten with the page.
-  }
+  return found;
 }

@@ -2,6 +2,7 @@
 // full. It draws what the source gives; states come from tracks, never from a reading of a protocol.
 
 import { toggle } from "../buttons.js";
+import { playerHref } from "../links.js";
 import { Clock } from "./clock.js";
 import { Conversation } from "./conversation.js";
 import { EventList } from "./events.js";
@@ -359,8 +360,8 @@ export class Player {
     if (this.addressing) return;
     this.addressing = setTimeout(() => {
       this.addressing = undefined;
-      const place = this.live.isOn ? "" : `/x/${this.clock.exchange}/e/${this.clock.pos}`;
-      this.app.replace(`#/s/${encodeURIComponent(this.session)}${place}`);
+      const { exchange, pos } = this.clock;
+      this.app.replace(this.live.isOn ? playerHref(this.session) : playerHref(this.session, exchange, pos));
     }, ADDRESS_MS);
   }
 

@@ -1,17 +1,15 @@
 // The statements that were run in this browser, the newest first. They stay here: nobody else is told.
 
+import { keep, kept } from "../kept.js";
+
 const KEY = "recorder.sql-history";
 const MOST = 50; // more is not looked through
 const MOST_CHARS = 4000; // of a statement: a longer one was not typed
 
 /** @returns {string[]} */
 export function history() {
-  try {
-    const kept = JSON.parse(localStorage.getItem(KEY) ?? "[]");
-    return Array.isArray(kept) ? kept.filter((each) => typeof each === "string") : [];
-  } catch {
-    return []; // a browser that stores nothing has none
-  }
+  const found = kept(KEY);
+  return Array.isArray(found) ? found.filter((each) => typeof each === "string") : [];
 }
 
 /**
@@ -21,18 +19,9 @@ export function history() {
 export function remember(sql) {
   const text = sql.trim();
   if (!text || text.length > MOST_CHARS) return;
-  write([text, ...history().filter((each) => each !== text)].slice(0, MOST));
+  keep(KEY, [text, ...history().filter((each) => each !== text)].slice(0, MOST));
 }
 
 export function forget() {
-  write([]);
-}
-
-/** @param {string[]} kept */
-function write(kept) {
-  try {
-    localStorage.setItem(KEY, JSON.stringify(kept));
-  } catch {
-    // It is forgotten.
-  }
+  keep(KEY, []);
 }
