@@ -83,7 +83,11 @@ SESSION = "JOIN sessions AS s ON s.session_id = {0}.session_id".format
 
 _RANKS = [f"({', '.join(completeness_sql(table))})" for table in ("o", "p")]
 BETTER = f"""FROM {TABLES["exchanges"]} AS o WHERE {same_response_sql("o", "p")} AND {_RANKS[0]} > {_RANKS[1]}"""
-NOT_SUPERSEDED = f"NOT EXISTS (SELECT 1 {BETTER})"
+# `coalesce` keeps an engine from the index by response: a session in which thousands of exchanges
+# say the same id, and none retrieves it, would be gone through for each of them.
+_RETRIEVED = f"""SELECT 1 FROM {TABLES["exchanges"]} AS r
+    WHERE r.session_id = p.session_id AND r.is_retrieval = 1 AND coalesce(r.response_id, '') = p.response_id"""
+NOT_SUPERSEDED = f"(NOT EXISTS ({_RETRIEVED}) OR NOT EXISTS (SELECT 1 {BETTER}))"
 """True for an exchange that no other supersedes."""
 _BEST_FIRST = ", ".join(f"{each} DESC" for each in completeness_sql("o"))
 

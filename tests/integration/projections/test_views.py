@@ -7,6 +7,7 @@ import re
 import sqlite3
 from collections.abc import Iterator
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -392,6 +393,30 @@ def test_a_retrieval_in_another_session_supersedes_nothing(db: Any) -> None:
     generated(db, 2, session=2, resumes_response_id="resp_1")
     execute(db, "UPDATE p_exchanges_v1 SET response_id = 'resp_1'")
     assert len(asked(db, "SELECT * FROM usage")) == 2
+
+
+def test_exchanges_that_say_the_same_id_are_not_compared_with_each_other(tmp_path: Path) -> None:
+    with written(tmp_path / "log.db") as db:
+        few = _steps_of_usage(db, range(1, 101))
+        assert _steps_of_usage(db, range(101, 401)) < 6 * few, "of four times as many"
+
+
+def _steps_of_usage(db: sqlite3.Connection, numbers: range) -> int:
+    """Add exchanges, and return about how many steps of its machine SQLite takes for the view."""
+    for number in numbers:
+        generated(db, number)
+    execute(db, "UPDATE p_exchanges_v1 SET response_id = 'resp_1'")
+    steps = 0
+
+    def count() -> int:
+        nonlocal steps
+        steps += 1
+        return 0
+
+    db.set_progress_handler(count, 10)
+    execute(db, "SELECT count(*) FROM usage")
+    db.set_progress_handler(None, 0)
+    return steps
 
 
 # -- summaries
