@@ -120,7 +120,7 @@ def of_item(type: str, **more: Any) -> Json:
 OTHERS: list[Json] = [
     ERROR,
     state("failed", "failed", error="x", required_actions=WAITING, usage=USAGE),
-    state("in_progress", "in_progress", spend_control={"limit": 5, "consumed": 1}),
+    state("in_progress", "in_progress"),
     changed("turn_1", "in_progress"),
     {**changed("turn_1", "failed", error={"code": "server_error", "message": "y"}), "usage": USAGE},
     {**changed("turn_1", "cancelled", subagent_id="sub_1"), "usage": USAGE},

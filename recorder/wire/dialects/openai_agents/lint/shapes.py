@@ -46,10 +46,9 @@ event.agent.session.environment.reset: event_id!:text session_id!:text turn_id:t
  reset_count!:whole obfuscation:text
 error: type!:text code:text message!:text param:text
 session: id!:text object!:text status!:text agent!:agent created_at!:whole last_active_at!:whole metadata!:{text}
- required_actions!:[action] vault_ids!:[text] error:text usage:usage review:text spend_control:spend_control
+ required_actions!:[action] vault_ids!:[text] error:text usage:usage review:text
  prompt_cache_options:cache
 agent: id!:text model!:text service_tier!:text name:text
-spend_control: limit!:whole consumed:whole
 cache: ttl!:text
 turn: id!:text object!:text status!:text session_id!:text agent_id!:text subagent_id:text created_at!:whole
  started_at:whole completed_at:whole error:turn_error usage:usage prompt_cache_options:cache
