@@ -19,12 +19,11 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
-from recorder.errors import NotFoundError
 from recorder.exports.chat.conversation import INPUT, ChatConversation, Message
 from recorder.exports.chat.lines import chat_of
 from recorder.exports.workloads.turns import AnsweredRequest, conversations, load_answered
 from recorder.model.events import Session
-from recorder.model.text import counted, safe_text
+from recorder.model.text import counted
 from recorder.projections.rows import ItemRow
 from recorder.recordings.selection import Numbered
 from recorder.store.queries.reader import LogReader
@@ -55,16 +54,8 @@ class AtifExport:
     async def lines(self) -> AsyncIterator[bytes]:
         """Yield a trajectory a line, mostly one. Raises `NotFoundError` if no agent answered."""
         known = await load_answered(self._log, self._session, self._chosen)
-        requests = [
-            each for each in known.requests if each.row.purpose in _CONVERSED and each.answer.items
-        ]
-        known.left_out["of no conversation"] += len(known.requests) - len(requests)
+        requests = known.only("agent", _is_of_agent, "of no conversation")
         self._remarks += known.remarks()
-        if not requests:
-            reasons = "".join(f" {each}" for each in self._remarks)
-            raise NotFoundError(
-                f"No agent answered in session {safe_text(self._session.name)}.{reasons}"
-            )
         trajectories = [Trajectory(each, self._session) for each in _threads(requests)]
         agents = _nested(trajectories)
         for agent in agents:
@@ -81,6 +72,10 @@ class AtifExport:
     def remarks(self) -> Iterator[str]:
         """Yield sentences about what was left out and lost."""
         yield from self._remarks
+
+
+def _is_of_agent(request: AnsweredRequest) -> bool:
+    return request.row.purpose in _CONVERSED and bool(request.answer.items)
 
 
 def _threads(requests: Sequence[AnsweredRequest]) -> list[list[AnsweredRequest]]:

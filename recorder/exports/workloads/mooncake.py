@@ -26,7 +26,6 @@ from hashlib import sha256
 from itertools import count
 from typing import Any, NamedTuple
 
-from recorder.errors import NotFoundError
 from recorder.exports.workloads.turns import (
     AnsweredRequest,
     conversations,
@@ -34,7 +33,7 @@ from recorder.exports.workloads.turns import (
     weight_of,
 )
 from recorder.model.events import TRANSCRIPT, Session
-from recorder.model.text import counted, safe_text
+from recorder.model.text import counted
 from recorder.recordings.selection import Numbered
 from recorder.store.queries.reader import LogReader
 from recorder.wire.dialects.json_values import as_json
@@ -126,18 +125,8 @@ class MooncakeExport:
         Raises `NotFoundError` if there is none.
         """
         known = await load_answered(self._log, self._session, self._chosen)
-        sized = [
-            each
-            for each in known.requests
-            if each.answer.usage.input_tokens is not None or each.outline
-        ]
-        known.left_out["without usage and request"] += len(known.requests) - len(sized)
+        sized = known.only("model", _is_sized, "without usage and request")
         self._remarks += known.remarks()
-        if not sized:
-            reasons = "".join(f" {each}" for each in self._remarks)
-            raise NotFoundError(
-                f"No model answered in session {safe_text(self._session.name)}.{reasons}"
-            )
         self._token_bytes = _token_bytes(sized)
         keys: dict[int, list[BlockKey]] = {}  # by the number of the exchange
         ids: dict[BlockKey, int] = {}
@@ -196,6 +185,10 @@ class MooncakeExport:
         else:
             self._without_output += 1
         return line, own
+
+
+def _is_sized(request: AnsweredRequest) -> bool:
+    return request.answer.usage.input_tokens is not None or request.outline is not None
 
 
 def _token_bytes(requests: Sequence[AnsweredRequest]) -> float:

@@ -11,12 +11,13 @@ Rules of this file:
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from hashlib import sha256
 from typing import NamedTuple
 
+from recorder.errors import NotFoundError
 from recorder.model.events import Exchange, Recording, Session
-from recorder.model.text import counted
+from recorder.model.text import counted, safe_text
 from recorder.projections.rows import ExchangeRow
 from recorder.recordings.requests import load_requests
 from recorder.recordings.selection import Numbered, select_exchanges
@@ -84,8 +85,25 @@ class AnsweredRequests(NamedTuple):
     them.
     """
 
+    session: Session
     requests: Sequence[AnsweredRequest]
     left_out: Counter[str]
+
+    def only(
+        self, who: str, is_wanted: Callable[[AnsweredRequest], bool], otherwise: str
+    ) -> list[AnsweredRequest]:
+        """Return the requests that are wanted; the others are left out for that reason.
+
+        Raises `NotFoundError` if there is none, so that nobody answered who should have.
+        """
+        wanted = [each for each in self.requests if is_wanted(each)]
+        self.left_out[otherwise] += len(self.requests) - len(wanted)
+        if not wanted:
+            reasons = "".join(f" {each}" for each in self.remarks())
+            raise NotFoundError(
+                f"No {who} answered in session {safe_text(self.session.name)}.{reasons}"
+            )
+        return wanted
 
     def remarks(self) -> Iterator[str]:
         """Yield sentences about what is missing."""
@@ -132,7 +150,7 @@ async def load_answered(
             None if prompt is None or request is None else _outline(request[0].exchange, prompt)
         )
         found.append(AnsweredRequest(state.number, state.row, answer, request, outline))
-    return AnsweredRequests(found, left_out)
+    return AnsweredRequests(session, found, left_out)
 
 
 def _reason(state: ExchangeState, answer: ExchangeState) -> str | None:
