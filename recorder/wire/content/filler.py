@@ -44,6 +44,7 @@ _LITERALS = ("true", "false", "null")
 _ESCAPED = {"b": 8, "t": 9, "n": 10, "f": 12, "r": 13}
 _HEX = re.compile(r"[0-9a-fA-F]")
 _OF_STRINGS = re.compile(rb'[^"\\]+')
+_PARTS_OF_NUMBER = re.compile(rb"(-?)([0-9])([0-9.]*)((?:[eE].*)?)")
 _CHARACTERS = re.compile(r"([^\\\x80-\U0010ffff]+)|\\u([0-9a-fA-F]{4})|\\(.)|(.)", re.DOTALL)
 _NUMBER_DIGIT = frozenset(b"0123456789")
 
@@ -236,6 +237,24 @@ class _Text:
         elif first == 2:  # U+2000 and what follows is punctuation
             stays = stays or (place > 1 and second == 0)
         return last if stays else self._key.nibbles[drawn[place]][last]
+
+
+class Numbers:
+    """The filler of numbers that follow each other, as the bytes or tokens of a text do.
+
+    The first digit tells what a number may be at most, so it is one; later zeros move, too.
+    """
+
+    def __init__(self, key: FillerKey) -> None:
+        self._text = _Text(key)
+
+    def filled(self, number: bytes) -> bytes:
+        """Return the filler of the next number of JSON, which has as many digits."""
+        parts = _PARTS_OF_NUMBER.fullmatch(number)
+        assert parts is not None, "it is a number of JSON"
+        sign, first, rest, power = parts.groups()
+        moved = self._text.run(first + rest.replace(b"0", b"5") + b",")[1:-1]
+        return sign + (first if first == b"0" else b"1") + moved + power
 
 
 class _Json:

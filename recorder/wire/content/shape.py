@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
-from recorder.wire.content.filler import Filler, FillerKey
+from recorder.wire.content.filler import Filler, FillerKey, Numbers
 from recorder.wire.dialects import DIALECTS, Dialect
 from recorder.wire.dialects.json_values import decoded, decoded_or_none, names
 from recorder.wire.dialects.keys import DONE
@@ -52,7 +52,18 @@ _WORDS = names("""
 _TOOLS = names(
     "name tool_name toolName recipient_name allowedFunctionNames allowed_function_names tools"
 )
-"""Members that have the name of a tool; beside a role it is that of a person."""
+"""Members that have the name of a tool."""
+
+_NAMED = names(
+    "properties $defs definitions patternProperties dependentSchemas logit_bias env attributes"
+)
+"""Members that hold others by names of somebody's own."""
+
+_TOKENS = names("tokenId token_id")
+"""Members that have the number of a word, in place of it."""
+
+_OTHERS = names("role uri url bytes parts artifactId data mimeType")
+"""Members beside which a name is that of a person, or of a file."""
 
 _CALLED_WITH = names("args arguments rawInput raw_input parsed_arguments")
 _OTHER_INPUTS = names("audio moderation")
@@ -181,12 +192,29 @@ class Shaper:
         fields = framing.fields(raw)
         if fields.data is None:  # JSON at most: an error
             return self._json(raw, is_piece=False)
-        if fields.data_start is None:  # in several lines
-            return self._loose(raw)
+        if fields.data_start is None:
+            return self._in_lines(raw, fields.data)
         if framing is AWS_EVENT_STREAM:  # with sums
             return framing.with_data(raw, fields, self._payload(fields.data))
         end = fields.data_start + len(fields.data)
         return self._payload(fields.data, raw[: fields.data_start], raw[end:])
+
+    def _in_lines(self, raw: bytes, data: bytes) -> bytes:
+        """Return the shape of an event whose payload stands in several lines of a block."""
+        lines = self._payload(data).split(b"\n")
+        placed = iter(lines)
+        if [len(each) for each in lines] != [
+            len(field[2]) for field in _FIELD.finditer(raw) if field[1].startswith(_DATA_FIELD)
+        ]:
+            return self._loose(raw)
+        return _FIELD.sub(
+            lambda field: (
+                field[1] + next(placed)
+                if field[1].startswith(_DATA_FIELD)
+                else self._loose_field(field)
+            ),
+            raw,
+        )
 
     def _payload(self, data: bytes, before: bytes = b"", after: bytes = b"") -> bytes:
         """Return the shape of the payload of an event, between what stands around it."""
@@ -256,7 +284,7 @@ class Shaper:
             )
         elif isinstance(value, dict):
             is_text = is_text or _is_called_with(path)
-            is_named = is_text or path[-1:] == ("properties",)
+            is_named = is_text or (path[-1:] != () and path[-1] in _NAMED)
             for name, inner in value.items():
                 plan.append(self._text if is_named else None)
                 self._add(
@@ -270,11 +298,27 @@ class Shaper:
         elif isinstance(value, list):
             # that has items
             is_text = is_text or (path[-1:] != ("input",) and _is_called_with(path))
+            numbers = _Variable(None, Numbers(self._key).filled)
             for inner in value:
-                self._add(plan, inner, (*path, "*"), holders, is_piece=is_piece, is_text=is_text)
+                if not is_text and isinstance(inner, int | float) and not isinstance(inner, bool):
+                    plan.append(numbers)
+                else:
+                    self._add(
+                        plan, inner, (*path, "*"), holders, is_piece=is_piece, is_text=is_text
+                    )
         elif value is not None and not isinstance(value, bool):
-            staying = None if path[-1:] and path[-1] in _PLACES else _NUMBER
-            plan.append(self._number if is_text else staying)
+            plan.append(self._of_number(path, holders, is_text=is_text))
+
+    def _of_number(
+        self, path: tuple[str, ...], holders: _Holders, *, is_text: bool
+    ) -> _Variable | None:
+        """Return how a number is filled; None if it stays, and nothing else is like it."""
+        name = path[-1] if path else ""
+        if is_text:
+            return self._number
+        if name in _TOKENS:
+            return _Variable(None, partial(self._continued, *_lane_of(path, holders)))
+        return None if name in _PLACES else _NUMBER
 
     def _string(
         self, value: str, path: tuple[str, ...], holders: _Holders, *, is_piece: bool
@@ -332,28 +376,34 @@ class Shaper:
 
     def _loose(self, data: bytes) -> bytes:
         """Return the shape of what cannot be read: of JSON that breaks off, or that has a name
-        twice, the strings are filled; of a block of several lines, what follows each field; of
+        twice, all strings and numbers are filled, names too; of a block of several lines, what follows each field; of
         anything else, all is one text.
         """
-        if _BROKEN_JSON.fullmatch(_TOKEN.sub(b"0", data)):
-            return _TOKEN.sub(self._loose_token, data)
         if _LINES.match(data):
             return _FIELD.sub(self._loose_field, data)
+        return self._loose_payload(data)
+
+    def _loose_payload(self, data: bytes) -> bytes:
+        if _BROKEN_JSON.fullmatch(_TOKEN.sub(b"0", data)):
+            return _TOKEN.sub(self._loose_token, data)
         return self._key.loose(data)
 
     def _loose_token(self, token: re.Match[bytes]) -> bytes:
-        if token[1] is None or token[2] is not None:
-            return token[0]
+        if token[1] is None:
+            return Numbers(self._key).filled(token[0]) if _IS_NUMBER(token[0]) else token[0]
         start, end = (place - token.start() for place in token.span(1))
         return token[0][:start] + self._key.loose(token[1]) + token[0][end:]
 
     def _loose_field(self, field: re.Match[bytes]) -> bytes:
-        return field[1] + (field[2] if field[1].startswith(_KEPT_FIELDS) else self._loose(field[2]))
+        return field[1] + (
+            field[2] if field[1].startswith(_KEPT_FIELDS) else self._loose_payload(field[2])
+        )
 
 
 _BROKEN_JSON = re.compile(rb"\s*[{\[](?:[\s{}\[\]:,0-9.eE+-]|true|false|null)*+[a-z]{0,5}")
 _LINES = re.compile(rb"(?:data|event|id|retry|error)?:")
 _FIELD = re.compile(rb"^((?:data|event|id|retry|error)?: ?|)([^\r\n]+)", re.MULTILINE)
+_DATA_FIELD = b"data:"
 _KEPT_FIELDS = (b"event:", b"id:", b"retry:")
 _ALIVE = re.compile(
     rb"\s*:?\s*(?i:ping|keep-?alive|heartbeat|openrouter processing|ok|connected)?\s*"
@@ -437,7 +487,7 @@ def _is_structure(name: str, holder: Mapping[str, Any]) -> bool:
     """Return whether a member of such a name is one, by those beside it."""
     if name == "code":  # of an error; else it is a program
         return "message" in holder
-    return name not in _TOOLS or "role" not in holder
+    return name not in _TOOLS or _OTHERS.isdisjoint(holder)
 
 
 def _is_called_with(path: tuple[str, ...]) -> bool:
@@ -464,7 +514,8 @@ def _declared(kind: str) -> frozenset[str]:
 
 
 _IDS, _TIMES = _declared("id"), _declared("time")
-_NUMBER = _Variable(re.compile(rb"-?[0-9][0-9.eE+-]*").fullmatch, None)
+_IS_NUMBER = re.compile(rb"-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?").fullmatch
+_NUMBER = _Variable(_IS_NUMBER, None)
 _STAYING = {
     form: _Variable(re.compile(form.pattern.encode()).fullmatch, None) for form in (_TIME, _PADDING)
 }

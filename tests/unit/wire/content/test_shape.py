@@ -1,14 +1,18 @@
-"""Shapes of events: one like an earlier one is shaped as by itself."""
+"""Shapes of events: nothing that was said is left, and one like an earlier one is shaped as by
+itself.
+"""
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Sequence
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recorder.wire.content.filler import FillerKey
+from recorder.wire.content.filler import BlankKey, FillerKey
 from recorder.wire.content.shape import Shaper
 from recorder.wire.dialects import by_name
 from recorder.wire.framing import SSE
@@ -48,3 +52,34 @@ def test_an_event_like_an_earlier_one_has_the_shape_that_it_has_by_itself(
         one = like.frame(b"data: %b\n\n" % event, SSE)
         other = unlike.frame(b"data: %b%b\n\n" % (b" " * number, event), SSE)
         assert one.removeprefix(b"data:").strip() == other.removeprefix(b"data:").strip()
+
+
+HIDDEN = [
+    b'{"logprobs":[{"token":"secret","bytes":[115,101,99,114,101,116]}]}',
+    b'{"tokenId":1234567,"context":[1234567],"embedding":[0.1234567,-1e-5]}',
+    b'{"file":{"name":"secret.pdf","uri":"file:///secret"}}',
+    b'{"parameters":{"properties":{"secret":{}},"$defs":{"secret":{}},"required":["secret"]}}',
+    b'{"logit_bias":{"1234567":-100},"env":{"secret":"secret"}}',
+    b'{"args":{"secret":1234567},"args":{"s\\u0065cret":[115,101,99,114,101,116]}}',
+    b'{"arguments":"{\\"secret\\":\\"s\\\\u0065cret\\"',
+    b':: ": secret',
+    b'{"delta":"secret \xed\xa0\xbd","input":{"secret":1}}',
+    b'{"image_url":"data:image/png;base64,secretsecret","url":"https://a.example/?q=secret"}',
+]
+
+
+@pytest.mark.parametrize("payload", HIDDEN)
+@pytest.mark.parametrize("key", [KEY, BlankKey()])
+def test_nothing_that_was_said_is_left_where_it_hides(payload: bytes, key: FillerKey) -> None:
+    raw = b"data: %b\n\n" % payload
+    shape = Shaper(key, by_name("other")).frame(raw, SSE)
+    assert len(shape) == len(raw)
+    assert not re.search(rb"secret|s\\u0065cret|1234567|115, ?101|-1e-6", shape)
+
+
+def test_an_event_in_several_lines_has_the_shape_that_it_has_in_one() -> None:
+    lines = b'data: {"type":"error",\nid: 7\ndata: "delta":"some words"}\n\n'
+    shape = Shaper(KEY, by_name("other")).frame(lines, SSE)
+    one = b'data: {"type":"error",\n"delta":"some words"}\n\n'.replace(b"\n", b"", 1)
+    expected = Shaper(KEY, by_name("other")).frame(one, SSE)
+    assert shape.replace(b"\nid: 7\ndata: ", b"") == expected != one
