@@ -248,6 +248,16 @@ async def test_a_request_with_results_begins_with_their_names_and_shows_them(tab
     await expect(section.locator(".asked-message.is-new")).to_contain_text("no city")
 
 
+async def test_the_conversation_stays_where_the_tab_key_led_the_reader(tab: Tab) -> None:
+    await tab.open("#/s/readable/x/2")
+    link = tab.page.locator("section[data-number='1'] .raw-link a")
+    await expect(link).not_to_be_in_viewport()
+    await link.focus()
+    await tab.page.evaluate("document.querySelector('.player').player.invalidate()")
+    await tab.settle()
+    await expect(link).to_be_in_viewport()
+
+
 async def test_a_session_says_its_tokens_and_its_cost(tab: Tab) -> None:
     await tab.open("#/s/readable")
     await expect(tab.page.locator(".player-head")).to_contain_text(re.compile(r"tokens · \$0\.0"))

@@ -75,8 +75,10 @@ export class Conversation {
     const away = () => {
       this.isFollowing = false;
     };
-    this.element.addEventListener("wheel", away, { passive: true });
-    this.element.addEventListener("touchmove", away, { passive: true });
+    // A press may drag the scrollbar, and the Tab key leads to another exchange.
+    for (const kind of ["wheel", "touchmove", "pointerdown", "focusin"]) {
+      this.element.addEventListener(kind, away, { passive: true });
+    }
     this.element.addEventListener("keydown", (event) => {
       if (["PageUp", "PageDown", "ArrowUp", "ArrowDown"].includes(event.key)) away();
     });
