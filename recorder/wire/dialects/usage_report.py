@@ -8,12 +8,21 @@ from a float.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from decimal import Decimal, InvalidOperation
 from typing import Any, NamedTuple
 
-from recorder.model.facts import UsageDetails
+from recorder.model.facts import Usage, UsageDetails
 from recorder.model.prices import usd
-from recorder.wire.dialects.json_values import BIGINT, Object, Places, first_at, member, whole
+from recorder.wire.dialects.json_values import (
+    BIGINT,
+    Object,
+    Places,
+    first_at,
+    member,
+    objects_in,
+    whole,
+)
 
 _AMOUNTS = (
     # xAI: https://docs.x.ai/developers/cost-tracking, 1 USD is 10^10 ticks
@@ -115,3 +124,52 @@ def exact_amount(data: bytes, path: str) -> Decimal | None:
     except (ValueError, RecursionError, InvalidOperation):
         return None
     return value if isinstance(value, Decimal) else None
+
+
+# -- as Google counts
+
+
+def known_sum(*counts: int | None) -> int | None:
+    """Return the sum of the counts that are known; None if none is."""
+    known = [count for count in counts if count is not None]
+    return whole(sum(known)) if known else None
+
+
+def usage_of_google(counts: dict[str, int | None]) -> Usage:
+    """Return counts as usage: thoughts are beside the output, and what the provider's tools read
+    (`tool_use`) is beside the input.
+    """
+    given, written = counts["input_tokens"], counts["output_tokens"]
+    counts["input_tokens"] = known_sum(given, counts.pop("tool_use"))
+    counts["output_tokens"] = known_sum(written, counts["reasoning_output_tokens"])
+    return Usage(**counts)
+
+
+class ModalityLists(NamedTuple):
+    """Where a report has lists of tokens by modality: their names, and that of the count in them."""
+
+    tokens: str
+    input: Sequence[str]
+    cached: Sequence[str]
+    output: Sequence[str]
+
+    def details(self, usage: Object, web_searches: int | None = None) -> UsageDetails:
+        """Return the counts by modality."""
+        return UsageDetails(
+            input_audio_tokens=self._of(usage, self.input, "audio"),
+            cache_read_input_audio_tokens=self._of(usage, self.cached, "audio"),
+            input_image_tokens=self._of(usage, self.input, "image", "document"),
+            input_video_tokens=self._of(usage, self.input, "video"),
+            output_audio_tokens=self._of(usage, self.output, "audio"),
+            output_image_tokens=self._of(usage, self.output, "image", "document"),
+            output_video_tokens=self._of(usage, self.output, "video"),
+            web_searches=web_searches,
+        )
+
+    def _of(self, usage: Object, lists: Sequence[str], *modalities: str) -> int | None:
+        """Return the tokens of some modalities; None if none of them is listed."""
+        counts: list[int | None] = []
+        for entry in objects_in([usage], *lists):
+            if str(entry.get("modality")).lower() in modalities:
+                counts.append(token_count(entry, self.tokens))
+        return known_sum(*counts)

@@ -6,7 +6,7 @@ may come as bare JSON over many lines, without `data:`, between events.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 from typing import Annotated, Any
 
@@ -20,7 +20,6 @@ from recorder.model.facts import (
     ResponseStarted,
     TextAdded,
     TierReported,
-    Usage,
     UsageDetails,
     UsageReported,
 )
@@ -41,13 +40,12 @@ from recorder.wire.dialects.json_values import (
     names,
     object_,
     objects,
-    objects_in,
     places,
     text,
     whole,
 )
 from recorder.wire.dialects.keys import ERROR, Whole
-from recorder.wire.dialects.usage_report import COUNTS, counts_at, token_count
+from recorder.wire.dialects.usage_report import COUNTS, ModalityLists, counts_at, usage_of_google
 
 RESPONSE = "GenerateContentResponse"
 
@@ -234,16 +232,14 @@ class GeminiDecoder(JsonDecoder):
             counts |= counts_at(snapshot, _OF_ANOTHER_API)
         if counts["total_tokens"] is None and not _has_count(snapshot):
             return ()
-        counts["input_tokens"] = _sum(counts["input_tokens"], counts.pop("tool_use"))
-        counts["output_tokens"] = _sum(counts["output_tokens"], counts["reasoning_output_tokens"])
-        details = _NO_DETAILS if _LISTS.isdisjoint(snapshot) else self._listed(snapshot)
-        return (UsageReported(Usage(**counts), as_json(snapshot), details),)
+        details = _NO_DETAILS if _LIST_NAMES.isdisjoint(snapshot) else self._listed(snapshot)
+        return (UsageReported(usage_of_google(counts), as_json(snapshot), details),)
 
     def _listed(self, snapshot: Object) -> UsageDetails:
         """Return the counts by modality, which most chunks repeat."""
-        lists = as_json([snapshot.get(name) for name in _INPUT + _CACHED + _OUTPUT])
+        lists = as_json([snapshot.get(name) for name in _LIST_NAMES])
         if lists != self._lists:
-            self._lists, self._details = lists, _details(snapshot)
+            self._lists, self._details = lists, _LISTS.details(snapshot)
         return self._details
 
 
@@ -261,37 +257,10 @@ def _has_count(snapshot: Object) -> bool:
     )
 
 
-_INPUT = ("promptTokensDetails", "toolUsePromptTokensDetails")
-_CACHED = ("cacheTokensDetails",)
-_OUTPUT = ("candidatesTokensDetails",)
-_LISTS = frozenset(_INPUT + _CACHED + _OUTPUT)
-
-
-def _details(snapshot: Object) -> UsageDetails:
-    return UsageDetails(
-        input_audio_tokens=_of_modality(snapshot, _INPUT, "AUDIO"),
-        cache_read_input_audio_tokens=_of_modality(snapshot, _CACHED, "AUDIO"),
-        input_image_tokens=_of_modality(snapshot, _INPUT, "IMAGE", "DOCUMENT"),
-        input_video_tokens=_of_modality(snapshot, _INPUT, "VIDEO"),
-        output_audio_tokens=_of_modality(snapshot, _OUTPUT, "AUDIO"),
-        output_image_tokens=_of_modality(snapshot, _OUTPUT, "IMAGE", "DOCUMENT"),
-        output_video_tokens=_of_modality(snapshot, _OUTPUT, "VIDEO"),
-    )
-
-
-def _of_modality(snapshot: Object, names: Sequence[str], *modalities: str) -> int | None:
-    """Return the tokens of some modalities in the lists of these names; None if none of them is
-    listed.
-    """
-    entries = [
-        entry for entry in objects_in([snapshot], *names) if entry.get("modality") in modalities
-    ]
-    counts = [token_count(entry, "tokenCount") for entry in entries]
-    known = [count for count in counts if count is not None]
-    return whole(sum(known)) if known else None
-
-
-def _sum(one: int | None, other: int | None) -> int | None:
-    if one is None or other is None:
-        return one if other is None else other
-    return whole(one + other)
+_LISTS = ModalityLists(
+    "tokenCount",
+    input=("promptTokensDetails", "toolUsePromptTokensDetails"),
+    cached=("cacheTokensDetails",),
+    output=("candidatesTokensDetails",),
+)
+_LIST_NAMES = frozenset((*_LISTS.input, *_LISTS.cached, *_LISTS.output))
