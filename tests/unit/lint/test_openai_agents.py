@@ -15,7 +15,7 @@ from openai.lib.beta.agents import AgentTurnResultError
 from openai.types.beta import AgentSessionEvent
 from pydantic import TypeAdapter, ValidationError
 
-from recorder.wire.dialects.openai_agents.lint.shapes import SHAPES
+from recorder.wire.dialects.openai_agents.lint import SHAPES
 from tests.support.hosted_openai import (
     EVENTS,
     ONE_TURN,

@@ -23,9 +23,9 @@ from pydantic import BaseModel
 
 from recorder.lint.shape import PLAIN, Shapes
 from recorder.wire.dialects.anthropic.lint.shapes import SHAPES as MESSAGES
-from recorder.wire.dialects.anthropic_sessions.lint.shapes import SHAPES as SESSIONS
+from recorder.wire.dialects.anthropic_sessions.lint import SHAPES as SESSIONS
 from recorder.wire.dialects.gemini.lint.shapes import SHAPES as GEMINI
-from recorder.wire.dialects.openai_agents.lint.shapes import SHAPES as AGENTS
+from recorder.wire.dialects.openai_agents.lint import SHAPES as AGENTS
 from recorder.wire.dialects.openai_chat.lint.shapes import SHAPES as CHAT
 from recorder.wire.dialects.openai_responses.lint.shapes import SHAPES as RESPONSES
 from tests.support.tables import table

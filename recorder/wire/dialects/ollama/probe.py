@@ -23,7 +23,7 @@ from recorder.probe.cases import (
 from recorder.probe.schema import CITY, TOOL, WEATHER
 from recorder.probe.sdks import BASE, QUESTION
 from recorder.wire.dialects.json_values import word
-from recorder.wire.dialects.ollama.lint.lines import SHAPES
+from recorder.wire.dialects.ollama.lint import SHAPES
 
 _TOOLS = [
     {

@@ -14,7 +14,7 @@ from recorder.probe.hosted import HostedForm, hosted_cases
 from recorder.probe.schema import TOOL, WEATHER
 from recorder.probe.sdks import QUESTION, json_or_text, openai_client
 from recorder.wire.dialects.json_values import Object, object_, text
-from recorder.wire.dialects.openai_agents.lint.shapes import SHAPES
+from recorder.wire.dialects.openai_agents.lint import SHAPES
 
 _TOOL = {"type": "function", "name": TOOL, "description": TOOL_HELP, "parameters": WEATHER}
 _ENVIRONMENT = {"type": "none"}

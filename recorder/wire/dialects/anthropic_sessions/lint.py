@@ -1,12 +1,26 @@
-"""The shapes of the events of Claude Managed Agents, as anthropic 2.11 declares them.
+"""The rules of Claude Managed Agents: events by type, each whole, and messages that are shown in
+pieces before.
 
-What an agent is made of, beside its model, is what its maker gave, and not judged.
+Must not know: other APIs, and where recordings come from.
+
+The behaviour of anthropic-sdk-python 2.11 was read in its source and measured; that of the SDK for
+TypeScript was read. Neither checks an event, but gives it the class of its type: a program that
+reads the members of that fails where one is missing. `accumulate_managed_agents_event` is the
+helper of the one for Python that puts a message together.
 """
 
 from __future__ import annotations
 
+from recorder.lint.faults import is_whole_number, of_answer, shown
+from recorder.lint.hosted import SessionWalk
+from recorder.lint.rule import Faults, rules
 from recorder.lint.shape import Shapes
+from recorder.lint.stream import StreamBlock, StreamView
+from recorder.wire.dialects.anthropic_sessions.decoder import AT_REST, DELETED, MESSAGE, RUNNING
+from recorder.wire.dialects.json_values import Object, member, objects, text
 
+# The shapes of the events, as anthropic 2.11 declares them. What an agent is made of, beside its
+# model, is what its maker gave, and not judged.
 SHAPES = Shapes("""\
 event.user.message,system.message: id!:text content!:[content] processed_at:time
 event.user.interrupt: id!:text processed_at:time session_thread_id:text
@@ -103,3 +117,107 @@ agent: type!:text id!:text name!:text version!:whole model!:model description:te
 model: id!:text effort:effort inference_geo:text speed:text
 effort.low,medium,high,xhigh,max:
 """)
+
+
+class Session(SessionWalk):
+    """Follows the events of one session, or of one thread of it."""
+
+    NO_EVENT, UNKNOWN, MISFIT, NO_REST = "AS002", "AS003", "AS004", "AS008"
+    shapes, at_rest, running = SHAPES, AT_REST | {DELETED}, RUNNING
+
+    def __init__(self, stream: StreamView) -> None:
+        super().__init__(stream)
+        self._preview: str | None = None  # the message of which pieces come
+        self._shown: list[str] = []  # its texts so far
+
+    def named(self, block: StreamBlock, type: str) -> Faults:
+        if block.kind == "frame" and block.name != type:
+            yield "AS001", block.pos, f"event: {(block.name or '')[:60]}, type {shown(type)}"
+
+    def event(self, pos: int, type: str, event: Object) -> Faults:
+        if type == "event_start" and text(event, "event", "type") == MESSAGE:
+            self._preview, self._shown = text(event, "event", "id"), []
+        elif type == "event_delta":
+            yield from self._delta(pos, event)
+        elif type == MESSAGE and text(event, "id") == self._preview:
+            self._preview = None
+            yield from self._whole(pos, event)
+
+    def _delta(self, pos: int, event: Object) -> Faults:
+        """Add a piece to the message that began last: the SDK has only one."""
+        id, index = text(event, "event_id"), member(event, "delta", "index")
+        index = 0 if index is None else index
+        if id is None or not is_whole_number(index):
+            return  # which its shape says
+        if id != self._preview:
+            yield "AS005", pos, f"event_id {shown(id)}"
+        elif not 0 <= index <= len(self._shown):
+            yield "AS006", pos, f"index {index} of {len(self._shown)}"
+        else:
+            self._shown += [""] if index == len(self._shown) else []
+            self._shown[index] += text(event, "delta", "content", "text") or ""
+
+    def _whole(self, pos: int, event: Object) -> Faults:
+        parts = objects(event, "content")
+        for number, pieces in enumerate(self._shown):
+            said = text(parts[number], "text") if number < len(parts) else ""
+            if said is not None and not said.startswith(pieces):
+                yield "AS007", pos, f"content {number} does not begin with {shown(pieces)}"
+
+
+RULES = rules(
+    """
+AS001 error
+An event has no `event:` line, or one that is not its `type`.
+The SDK for TypeScript hands on only events whose line is a type that it knows; the one for Python
+ ignores an event without a line, and takes `ping` and `error` for those.
+anthropic-sdk-typescript, src/core/streaming.ts; anthropic-sdk-python, src/anthropic/_streaming.py
+
+AS002 error
+The payload of an event is not an object with a text `type`.
+The SDK for Python makes a user's message of it, without a type, and of an array a list: a program
+ that chooses by the type loses the event, or stops with `AttributeError: 'list' object has no
+ attribute 'type'`.
+Claude API reference, Managed Agents: session events; anthropic-sdk-python,
+ src/anthropic/_models.py: construct_type
+
+AS003 warning
+An event is of a type that the API does not have.
+The SDK for Python makes a user's message of it, with that type, and the one for TypeScript leaves it
+ out: programs ignore it.
+Claude API reference, Managed Agents: session events; anthropic-sdk-typescript,
+ src/core/streaming.ts
+
+AS004 error
+A field of an event is missing, or has another type than the API declares.
+The SDK for Python hands it on unchecked: a program that adds up texts or tokens stops with
+ `AttributeError` or `TypeError`, one that answers a call by its id gets no further.
+Claude API reference, Managed Agents: session events; anthropic-sdk-python,
+ src/anthropic/types/beta/sessions
+
+AS005 error
+A delta is of a message that has not begun, or that is whole already.
+The helper of the SDK for Python raises `AnthropicError: event_delta for … received before its
+ event_start`, or adds the text to another message.
+anthropic-sdk-python, src/anthropic/lib/sessions/_accumulate.py
+
+AS006 error
+The index of a delta is neither that of a part of the message, nor the next one.
+The helper of the SDK for Python raises `AnthropicError: event_delta index … is beyond the end of
+ content`.
+anthropic-sdk-python, src/anthropic/lib/sessions/_accumulate.py
+
+AS007 warning
+A message does not begin with the pieces that were shown of it.
+Clients that show the pieces show another text than the one that counts.
+anthropic-sdk-python, src/anthropic/types/beta/beta_managed_agents_delta_event.py
+
+AS008 warning
+The stream ends while the session runs, without an error.
+A program that reads up to `session.status_idle` takes half a turn for a whole one, unless it asks
+ for the stream again.
+Claude API reference, Managed Agents: session status
+""",
+    of_answer(Session),
+    "anthropic-sessions",
+)
