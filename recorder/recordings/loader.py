@@ -77,9 +77,12 @@ class Loader:
         budget = MemoryBudget("These recordings take", remedy, limit_bytes)
         found: list[Recording] = []
         if sessions or not cassettes:
-            async with await self._open_log() as log:
+            refs = sessions or [LATEST]
+            with refusing_files(refs[0]):
+                opened = await self._open_log()
+            async with opened as log:
                 loaded: set[str] = set()
-                for ref in sessions or [LATEST]:
+                for ref in refs:
                     with refusing_files(ref):
                         session, chosen = await self._select(log, ref, None)
                     if session.session_id not in loaded:

@@ -50,6 +50,7 @@ def test_wrong_use_is_refused(db: Path, tmp_path: Path) -> None:
         ran = failing(db, *arguments)
         assert (ran.code, words in ran.err) == (code, True), ran.err
     assert failing(tmp_path / "none.db").code == 3
+    assert "name it with --cassette" in failing(tmp_path / "none.db", __file__).err
 
 
 @pytest.mark.parametrize(
