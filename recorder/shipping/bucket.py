@@ -97,6 +97,8 @@ class Bucket:
         Nothing is connected to.
         """
         self.url, self._folder = prefix.url, prefix.folder
+        # by their names: what was put later is not listed without what was put before
+        self.lists_in_order = prefix.folder is None
         try:
             import obstore
             from obstore.exceptions import BaseError

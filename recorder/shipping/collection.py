@@ -5,6 +5,7 @@ Used from the thread of its collector, but for `fetch`.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -27,7 +28,9 @@ from recorder.store.write.retry import Pause
 from recorder.store.write.writer import Store
 from recorder.wire.redaction.bodies import Redactor
 
-# an edge ends a segment each second: a quarter of a minute is read again after a restart
+log = logging.getLogger(__name__)
+
+# an edge ends a segment every two seconds: half a minute is read again after a restart
 CARRY_SEGMENTS = 16
 # of one recorder in one look, or one segment: 256 MiB in all threads, then the others come
 FETCH_BYTES = 8 * 2**20
@@ -75,6 +78,12 @@ class Collection:
         with self._store.looking():
             offset = self._store.offset(self._recorder_id)
         place = Position(*offset) if offset else START
+        if offset is None and shipped.segments and shipped.segments[0].number > 1:
+            log.error(
+                "%s begins in its middle, with segment %d: another log has those before, and a "
+                "prefix is for one log.",
+                *(self._folder, shipped.segments[0].number),
+            )
         carried = carried_path(self._directory, place)
         if self._object(carried) in shipped.carried:
             carried.write_bytes(self._bucket.get(self._object(carried)))
@@ -179,6 +188,7 @@ class Collection:
             self._bucket.delete([name])
         self._ingester.forget()
         self._bucket.delete([end])
+        shipped.segments, shipped.carried, shipped.has_ended = [], [], False
         self.has_finished = True
 
     def _put_carried(self, path: Path) -> None:

@@ -24,7 +24,7 @@ import platform
 import secrets
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import nullcontext, suppress
 from pathlib import Path
@@ -36,7 +36,7 @@ from recorder.journal.reader import SUFFIX, is_journal, remove
 from recorder.shipping.bucket import Bucket
 from recorder.shipping.collection import Collection, Fetched
 from recorder.shipping.lease import Leases
-from recorder.shipping.segments import Segment, Shipped, by_recorder, recorder_of
+from recorder.shipping.segments import Segment, Shipped, by_recorder, recorder_of, settled
 from recorder.shipping.status import Status
 from recorder.store.write.retry import COMPLAIN_S, Pause, Stopped
 from recorder.store.write.writer import Store
@@ -49,7 +49,8 @@ log = logging.getLogger(__name__)
 THREADS = 16
 # after a recorder could not be begun: the store refused, or a collector here has not let go of it
 LATER_S = 2.0
-TAKEN_AT_ONCE = 4  # leases in one look: several collectors that begin together share the recorders
+TAKEN_AT_ONCE = 16  # leases in one look: several collectors that begin together share the recorders
+LIST_AGAIN_S = 5.0  # after so long in one look: other recorders may have begun, or ended
 QUIET_S = 30.0  # without a segment: by then a recorder has nothing open, or a model thinks
 # without a segment: longer than a laptop is off whose journal has the rest of a stream
 GONE_S = 7 * 86400.0
@@ -57,7 +58,7 @@ GONE_S = 7 * 86400.0
 AGAIN_S = 60.0
 # of all objects: what comes waits for as long
 SLOW_LIST_S = 3.0
-TOO_FULL = "has so many objects that a list takes seconds: move those away that are not of edges."
+SLOW = "takes seconds for a list: it is slow, or has many objects that are not of edges."
 
 
 def clean(root: Path) -> None:
@@ -109,25 +110,42 @@ class Collector:
         began_s = time.monotonic()
         try:
             found = by_recorder(self._bucket.list())
+            if not self._bucket.lists_in_order:
+                found = settled(found, by_recorder(self._bucket.list()))
         except BucketError as error:
             self._complain(error)
             return False
         self._forget_all_but(found)
         self._refuse_doubles(found)
         if time.monotonic() - began_s > SLOW_LIST_S:
-            self._complain(BucketError(f"{self._bucket.url} {TOO_FULL}"))
+            self._complain(BucketError(f"{self._bucket.url} {SLOW}"))
         self._weigh(found)
-        has_taken = self._collect_wanted(found)
-        self._weigh(found)
+        has_taken = self._collect_all(found, began_s)
         self._delete_outdated()
         return has_taken
 
-    def _collect_wanted(self, found: Mapping[str, Shipped]) -> bool:
-        """Take what there is of each recorder, while the next ones are fetched. Return whether
+    def _collect_all(self, found: Mapping[str, Shipped], began_s: float) -> bool:
+        """Take what there is, some of each recorder in turn: where much waits a list takes long.
+
+        Return whether there was something.
+        """
+        wanted = self._wanted(found)
+        has_taken = False
+        while self._collect_some(found, wanted):
+            has_taken = True
+            self._weigh(found)
+            if self.status.waiting == 0 or time.monotonic() - began_s > LIST_AGAIN_S:
+                break
+            wanted = [*self._held]
+        self._weigh(found)
+        return has_taken
+
+    def _collect_some(self, found: Mapping[str, Shipped], recorder_ids: Iterable[str]) -> bool:
+        """Take the next segments of each recorder, while those after it are fetched. Return whether
         there was something.
         """
         has_taken = False
-        wanted = deque(self._wanted(found))
+        wanted = deque(recorder_ids)
         fetching = deque[tuple[str, Future[list[Fetched] | None]]]()
         while (wanted or fetching) and not self._pause(0):
             while wanted and len(fetching) < THREADS:
@@ -225,7 +243,7 @@ class Collector:
 
     def _delete_outdated(self) -> None:
         """Delete what is not needed any more, of all recorders with one request."""
-        names, self._outdated = self._outdated, []
+        names, self._outdated = [*dict.fromkeys(self._outdated)], []
         try:
             if self._keep is not None:
                 segments = [name for name in names if name.endswith(SUFFIX)]
@@ -324,7 +342,7 @@ class Collector:
                 return True
         return False
 
-    def _weigh(self, found: dict[str, Shipped]) -> None:
+    def _weigh(self, found: Mapping[str, Shipped]) -> None:
         """Note what waits: segments of recorders that this collector has, and of those that nobody
         has taken.
         """

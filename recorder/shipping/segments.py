@@ -17,7 +17,7 @@ object.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
@@ -121,6 +121,19 @@ def by_recorder(objects: Iterable[StoredObject]) -> dict[str, Shipped]:
 def recorder_of(folder: str) -> str:
     """Return the recorder whose objects are in a folder."""
     return folder.rpartition("/")[2]
+
+
+def settled(before: Mapping[str, Shipped], found: dict[str, Shipped]) -> dict[str, Shipped]:
+    """Return what was found, without segments that are newer than the newest of a list before.
+
+    A folder is not read at one moment: who sees a segment may have missed the one before it, and
+    sees that the next time.
+    """
+    for folder, shipped in found.items():
+        earlier = before.get(folder, Shipped())
+        shipped.segments = [each for each in shipped.segments if each.number <= earlier.newest]
+        shipped.has_ended = shipped.has_ended and earlier.has_ended
+    return found
 
 
 def in_order(name: str) -> tuple[int, str]:

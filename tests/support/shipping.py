@@ -10,20 +10,22 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import random
 import re
+import socket
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 from urllib.request import urlopen
 
 import pytest
 from sqlalchemy import URL as SqlURL
 
-from tests.support.server import Serving, address, environment, started
+from tests.support.server import Serving, address, environment, started, wait_until
 
 BUCKET = "segments"
 URL = f"s3://{BUCKET}/edges"
@@ -40,11 +42,11 @@ class FaultyStore:
 
     def __init__(self, seed: int) -> None:
         self._dice = random.Random(seed)
-        self._moto: Any = pytest.importorskip(
-            "moto.server", reason="no moto: pip install '.[slow]'"
-        ).ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+        pytest.importorskip("moto.server", reason="no moto: pip install '.[slow]'")
         self._server: asyncio.Server | None = None
-        self._to = 0
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            self._to: int = listener.getsockname()[1]
+        self._serving: set[asyncio.Task[None] | None] = set()
         self.is_away = False
         self.done: Counter[str] = Counter()
         self.port = 0
@@ -57,12 +59,7 @@ class FaultyStore:
         return {f"AWS_{name}": value for name, value in values.items()}
 
     async def __aenter__(self) -> Self:
-        logging.getLogger("werkzeug").setLevel(logging.WARNING)  # or it says each request
-        self._moto.start()
-        _, self._to = self._moto.get_host_and_port()
-        await self._forward(
-            b"POST /moto-api/reset HTTP/1.1\r\nhost: x\r\ncontent-length: 0\r\n\r\n"
-        )
+        await asyncio.to_thread(self._start)
         made = await self._forward(
             b"PUT /%b HTTP/1.1\r\nhost: x\r\ncontent-length: 0\r\n\r\n" % BUCKET.encode()
         )
@@ -74,7 +71,24 @@ class FaultyStore:
     async def __aexit__(self, *_error: object) -> None:
         assert self._server is not None
         self._server.close()
-        await asyncio.to_thread(self._moto.stop)
+        self._moto.kill()
+        self._moto.wait()
+
+    def _start(self) -> None:
+        """Start the server in a process of its own: in this one it would take turns with clients
+        and upstream.
+        """
+        words = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(self._to)]
+        quiet = subprocess.DEVNULL
+        self._moto = subprocess.Popen(words, stdin=quiet, stdout=quiet, stderr=quiet)
+        wait_until(self._is_there)
+
+    def _is_there(self) -> bool:
+        try:
+            socket.create_connection(("127.0.0.1", self._to)).close()
+        except OSError:
+            return False
+        return True
 
     def keys(self) -> list[str]:
         """The keys of all objects, asked without faults, from a thread."""
@@ -83,6 +97,8 @@ class FaultyStore:
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Answer one request, and close: what an HTTP/1.0 server does, too."""
+        task = asyncio.current_task()
+        self._serving.add(task)  # nobody else holds it while it waits
         with (
             contextlib.suppress(ConnectionError, asyncio.IncompleteReadError),
             contextlib.closing(writer),
@@ -95,6 +111,7 @@ class FaultyStore:
             if answer is not None:
                 writer.write(answer)
                 await writer.drain()
+        self._serving.discard(task)
 
     async def _answer(self, request: bytes) -> bytes | None:
         throw = self._dice.random()

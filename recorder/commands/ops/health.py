@@ -285,7 +285,9 @@ def edges() -> Iterator[CheckResult]:
     for root in journals(edges_root()):
         for directory in journals(root):
             if state(directory) != "alive":
-                message = f"{journal_bytes(directory):,} bytes wait in {directory}: `recorder serve --ship` ships them."
+                size = f"{journal_bytes(directory):,} bytes"
+                remedy = "`recorder serve --ship` ships them, with the URL that it had"
+                message = f"{size} wait in {directory}: {remedy}."
                 yield CheckResult("warn", "edge", message)
                 continue
             yield from _damaged(directory)

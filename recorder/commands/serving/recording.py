@@ -52,6 +52,8 @@ STOP_S = 7.5  # from the signal to the end: whoever stops processes kills after 
 LOOK_S = 1.0
 """The time between two looks at the journal: for so long nobody but the recorder has what somebody
 deletes of it. Streams of a token that was revoked end at the second look after that."""
+# what an edge records waits for so long, and each segment costs two requests of the object store
+SEAL_S = 2.0
 # of it, at least, for the ingester to commit what is left; what it cannot, the next start does
 DRAIN_S = 1.0
 
@@ -131,10 +133,10 @@ async def recording(
     if durability == "strict":
         transport = DurableTransport(transport, journal)
     proxy = make_proxy(transport, routes)
-    looks = [journal.look, proxy.end_revoked, *([journal.seal] if isinstance(into, Prefix) else [])]
     watches = [
         watch_disk(journal.directory),
-        watch_journal(looks),
+        watch_journal([journal.look, proxy.end_revoked]),
+        *([watch_journal([journal.seal], SEAL_S)] if isinstance(into, Prefix) else []),
         *([meter.run()] if meter else []),
     ]
     watches += [watch() for watch in beside]

@@ -11,11 +11,12 @@ import sys
 import time
 from pathlib import Path
 
+from recorder.commands.ops.journals import journals, state
 from recorder.commands.serving.pause import DYING_S, TERMINATE_S, Pause
 from recorder.commands.terminal.output import log_to_stderr
 from recorder.errors import BucketError, RecorderError
 from recorder.journal.locks import claimed
-from recorder.shipping.bucket import Bucket, parse_prefix
+from recorder.shipping.bucket import Bucket, edges_root, parse_prefix
 from recorder.shipping.shipper import Shipper, ship_left_behind, ship_rest
 
 log = logging.getLogger(__name__)
@@ -33,9 +34,20 @@ def main(journal: str, url: str) -> None:
     except RecorderError as error:
         log.error("%s", error)
         sys.exit(1)
+    _name_other_places(directory.parent)
     shipping = _Shipping(bucket, directory, pause)
     shipping.follow()
     shipping.finish()
+
+
+def _name_other_places(root: Path) -> None:
+    """Warn of what was left for another place: nothing that ships to this one brings it there."""
+    for other in journals(edges_root()):
+        if other != root and any(state(directory) == "left" for directory in journals(other)):
+            log.warning(
+                "%s waits for another place: `recorder serve --ship` with the URL that it had ships it",
+                other,
+            )
 
 
 class _Shipping:

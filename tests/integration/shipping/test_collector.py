@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import json
+import math
 import os
 import shutil
 import sqlite3
@@ -17,6 +19,7 @@ from recorder.ingest.ingester import recover_one
 from recorder.ingest.recovery import end_forsaken
 from recorder.journal.format import MAGIC
 from recorder.journal.writer import Journal
+from recorder.shipping import collector
 from recorder.shipping.bucket import Bucket, parse_prefix
 from recorder.shipping.collection import FETCH_SEGMENTS
 from recorder.shipping.collector import AGAIN_S, GONE_S, QUIET_S, Collector
@@ -25,12 +28,15 @@ from recorder.shipping.segments import by_recorder
 from recorder.shipping.shipper import Shipper, ship_rest
 from recorder.store.write.writer import Store
 from tests.integration.ingest.test_ingester import Exchange, never, stream
+from tests.support.corpus import ROOT
 from tests.support.empty_log import empty
 from tests.support.logbook import assert_chained, entries
 from tests.support.rows import projections
 
 ID = "01990000-0000-7000-8000-000000000001"
 OTHER = "01990000-0000-7000-8000-000000000002"
+SEGMENTS = ROOT / "tests/data/segments"
+ASKED = ["Say hello", "Say it again"]
 
 # each commit sets the place of its recorder
 COUNTED_PLACES = """
@@ -177,19 +183,19 @@ def test_collected_segments_are_kept_where_that_is_asked_for_and_can_be_collecte
     assert entries(tmp_path / "again.db") == entries(tmp_path / "collected.db")
 
 
-@pytest.mark.parametrize("version", [1, MAGIC[-1]])
+@pytest.mark.parametrize("version", ["1", "2"])
 def test_segments_of_an_edge_of_an_earlier_version_are_taken(
-    bucket: Bucket, journal: Journal, collecting: Collecting, tmp_path: Path, version: int
+    bucket: Bucket, collecting: Collecting, tmp_path: Path, version: str
 ) -> None:
-    exchanges = told(journal)
-    journal.close()
-    for path in journal.directory.glob("*.seg"):
-        path.write_bytes(MAGIC[:-1] + bytes([version]) + path.read_bytes()[len(MAGIC) :])
-    ship_rest(bucket, journal.directory)
+    shutil.copytree(SEGMENTS / version, tmp_path / "edge")
+    [directory] = (tmp_path / "edge").iterdir()
+    assert ship_rest(bucket, directory)
     collecting.drain()
-    assert [entry.body for entry in entries(tmp_path / "collected.db")] == [
-        each.received for each in exchanges
-    ]
+    found = entries(tmp_path / "collected.db")
+    assert_chained(found)
+    assert [json.loads(entry.request_body)["input"] for entry in found] == ASKED
+    assert [entry.body.count(b"event: response.completed") for entry in found] == [1, 1]
+    assert [entry.end["lossless"] for entry in found] == [True, True]
 
 
 @pytest.mark.parametrize("damage", ["version", "checksum"])
@@ -448,10 +454,40 @@ def test_short_segments_share_a_commit(
     """Of a journal that waited: a commit costs as much as hundreds of events."""
     told(journal)
     ship(bucket, journal)
-    collecting.collector.step()
+    waited = len(by_recorder(bucket.list())[ID].segments)
     with contextlib.closing(sqlite3.connect(tmp_path / "collected.db")) as counting:
         counting.executescript(COUNTED_PLACES)
         collecting.collector.step()
         [places] = counting.execute("SELECT count(*) FROM places").fetchone()
-    assert collecting.collector.status.segments == FETCH_SEGMENTS
-    assert places == 1
+    assert collecting.collector.status.segments == waited > FETCH_SEGMENTS
+    assert places == math.ceil(waited / FETCH_SEGMENTS)
+
+
+def test_a_collector_into_another_log_says_that_the_beginning_is_elsewhere(
+    bucket: Bucket,
+    journal: Journal,
+    collecting: Collecting,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    told(journal)
+    ship(bucket, journal)
+    collecting.drain()
+    collecting.now_s += QUIET_S + 1
+    collecting.drain()
+    told(journal)
+    ship(bucket, journal)
+    assert caplog.messages == []
+    with Store(empty(tmp_path / "other.db")) as other:
+        Collecting(bucket, other, tmp_path / "other").drain()
+    assert "a prefix is for one log" in caplog.text
+
+
+def test_a_store_that_takes_long_for_a_list_is_named(
+    bucket: Bucket, collecting: Collecting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    collecting.drain()
+    assert collecting.collector.status.problems == {}
+    monkeypatch.setattr(collector, "SLOW_LIST_S", 0.0)
+    collecting.drain()
+    assert "takes seconds for a list" in collecting.collector.status.problems[bucket.url]
