@@ -464,6 +464,12 @@ class UnreadableResponse(Fact, frozen=True, gc=False):
     reason: str
 
 
+class BudgetSpent(Fact, frozen=True, gc=False):
+    """A budget of which nothing was left after the exchange."""
+
+    about: str
+
+
 class ExchangeEnded(Fact, frozen=True, gc=False):
     """The end of the exchange, as the recorder saw it."""
 

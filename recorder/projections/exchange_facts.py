@@ -20,6 +20,7 @@ from recorder.model.attribution import Attribution
 from recorder.model.events import ENDED_HERE, SWITCHED, WEBSOCKET, Event, Exchange
 from recorder.model.facts import (
     ApiSpoken,
+    BudgetSpent,
     CostReported,
     DerivedFrom,
     ErrorReported,
@@ -148,6 +149,7 @@ class Anomalies:
             OversizedPayload: lambda fact, event: self.note(
                 "too_large", f"{fact.size_bytes} bytes", event
             ),
+            BudgetSpent: lambda fact, event: self.note("budget_spent", fact.about, event),
             LostBytes: self._on_lost,
             ExchangeEnded: self._on_ended,
         }

@@ -14,9 +14,19 @@ from typing import Annotated, TypeVar
 import msgspec
 
 from recorder.model.attribution import Attribution
-from recorder.model.events import LEFT_OUT, STDIO, WEBSOCKET, WHOLE, Event, Exchange, Header
+from recorder.model.events import (
+    LEFT_OUT,
+    STDIO,
+    WEBSOCKET,
+    WHOLE,
+    BudgetRecord,
+    Event,
+    Exchange,
+    Header,
+)
 from recorder.model.facts import (
     ApiSpoken,
+    BudgetSpent,
     CostReported,
     DerivedFrom,
     ErrorReported,
@@ -108,6 +118,7 @@ _request_of = msgspec.json.Decoder(_RequestClaims).decode
 _head_of = msgspec.json.Decoder(_Head).decode
 _gap_of = msgspec.json.Decoder(_GapSide).decode
 _end_of = msgspec.json.Decoder(ExchangeEnded).decode
+_budget_of = msgspec.json.Decoder(BudgetRecord).decode
 _reads_of = msgspec.json.Decoder(list[tuple[Whole, Whole]]).decode
 
 
@@ -440,6 +451,10 @@ class FactReader:
             self._missing = self._missing or gap.reason or "bytes were not recorded"
         return (LostBytes("request" if gap.of == "request" else "response", gap.size_bytes),)
 
+    def _on_note(self, event: Event) -> Sequence[Fact]:
+        budget = _decoded(_budget_of, event.raw)
+        return _NOTHING if budget is None else (BudgetSpent(budget.about),)
+
     def _on_end(self, event: Event) -> Sequence[Fact]:
         end = _decoded(_end_of, event.raw) or ExchangeEnded("unknown", "unknown")
         document = self._read_document()
@@ -514,8 +529,9 @@ _READERS: Mapping[str, Callable[[FactReader, Event], Sequence[Fact]]] = {
     "reads": FactReader._on_reads,
     "gap": FactReader._on_gap,
     "end": FactReader._on_end,
+    "note": FactReader._on_note,
 }
-"""By the kind of event; notes mean nothing."""
+"""By the kind of event."""
 
 Decoded = TypeVar("Decoded")
 

@@ -238,6 +238,7 @@ Anomaly = Literal[
     "not_recorded",  # a gap: what came there was not kept
     "too_large",  # a payload over the limit of what is read
     "cut",  # more than a projection keeps; the log has it whole
+    "budget_spent",  # nothing was left of a budget after it: a note says so
 ]
 
 

@@ -17,7 +17,9 @@ from tests.support.event_loop import on_uvloop
 from tests.support.rows import put_prices
 from tests.support.server import everywhere, run, serving
 from tests.support.sockets import RawClient, RawResponse, ScriptedUpstream, answer
+from tests.support.superuser import asked
 
+NOTED = "SELECT detail FROM anomalies WHERE kind = 'budget_spent'"
 ASKED = b'{"model":"gpt-5","messages":[{"role":"user","content":"hi"}]}'
 USAGE = {"prompt_tokens": 1000, "completion_tokens": 1, "total_tokens": 1001}
 ANSWER = {
@@ -76,10 +78,19 @@ async def test_a_budget_that_is_spent_is_said_and_refused_if_that_is_asked(
             )
             assert serve.said.count("The owner ann has spent ") == 1
             assert (await ask(serve.port, bob)).header(b"x-recorder-budget") is None
+            month = note[-8:-1].decode()
+            for _ in range(300):
+                if told := await asyncio.to_thread(asked, db, NOTED):
+                    break
+                await asyncio.sleep(0.2)
+            assert told == [(f"owner ann in {month}",)]
+            assert (
+                f"Nothing is left of the budget of owner ann in {month}." in run(db, "doctor").text
+            )
             if refuse == "false":
                 assert noted.status == b"200 OK"
                 return
-            asked = len(upstream.requests)
+            received = len(upstream.requests)
             client = openai.AsyncOpenAI(api_key="k", base_url=f"{serve.base}/t/{ann}/v1")
             with pytest.raises(openai.RateLimitError, match="The owner ann has spent") as refused:
                 await client.chat.completions.create(
@@ -91,5 +102,5 @@ async def test_a_budget_that_is_spent_is_said_and_refused_if_that_is_asked(
                 b"429 Too Many Requests",
                 "error",
             )
-            assert len(upstream.requests) == asked
+            assert len(upstream.requests) == received
             await client.close()

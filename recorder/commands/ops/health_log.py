@@ -7,6 +7,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime
 from functools import partial
 
 from msgspec import structs
@@ -22,6 +23,7 @@ from recorder.commands.ops.writers import writer_of
 from recorder.errors import RecorderError
 from recorder.ingest.recovery import Unfinished, has_journal, unfinished_sql
 from recorder.model.text import counted, span_text
+from recorder.projections.rows import TABLES
 from recorder.store.engine import address_of, engine_name
 from recorder.store.location import journal_root
 from recorder.store.maintain.declared import schema_differences, sentence
@@ -42,7 +44,7 @@ def log(url: URL) -> Iterator[CheckResult]:
     if not is_archive(url):
         if not address_of(url).is_local:
             more = {"recorders": partial(_recorders, url)}
-        more |= {"schema": partial(_schema, url), "archive": _archives}
+        more |= {"schema": partial(_schema, url), "archive": _archives, "budget": _budgets}
     yield from checks(url, more)
 
 
@@ -53,6 +55,16 @@ def _schema(url: URL, ask: Ask) -> Iterator[CheckResult]:
         yield CheckResult("bad", "schema", sentence(found))
     else:
         yield CheckResult("ok", "schema", "Its tables, views and guards are as recorder made them.")
+
+
+def _budgets(ask: Ask) -> Iterator[CheckResult]:
+    """Yield the budgets of which nothing is left this month (UTC)."""
+    for (about,) in ask.rows(_SPENT):
+        if about.endswith(f"{datetime.now(UTC):%Y-%m}"):
+            yield CheckResult("warn", "budget", f"Nothing is left of the budget of {about}.")
+
+
+_SPENT = f"SELECT DISTINCT detail FROM {TABLES['anomalies']} WHERE kind = 'budget_spent' ORDER BY 1"
 
 
 def _archives(ask: Ask) -> Iterator[CheckResult]:

@@ -7,6 +7,7 @@ Rules of this file:
   every few seconds.
 * What is spent is what the log knows: the costs of exchanges that have ended. Those without a price
   count as nothing, and a warning says so.
+* A budget that is spent is a warning, and a note in the log: once a month, whoever sees it first.
 """
 
 from __future__ import annotations
@@ -15,11 +16,12 @@ import asyncio
 import logging
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 
 import msgspec
 from sqlalchemy import URL
@@ -27,11 +29,14 @@ from sqlalchemy import URL
 from recorder.commands.serving.meter import Worker
 from recorder.commands.terminal.settings import BUDGET, refusal, settings_files
 from recorder.errors import StoreError, UsageError
+from recorder.ingest.budget_note import note_spent
+from recorder.model.events import BudgetRecord
 from recorder.model.text import counted, safe_text
 from recorder.proxy.admission import Overspent
 from recorder.proxy.http.server_exchange import Bearer
 from recorder.store.queries.costs import PICO, Spent, spent_since
 from recorder.store.queries.reader import LogReader
+from recorder.store.write.writer import Store
 
 log = logging.getLogger(__name__)
 
@@ -42,7 +47,8 @@ REST = 20
 ANSWER_S = 60.0  # 100,000 exchanges in a file take three; a server may hang
 AMOUNT_LIMIT = 10**6  # USD: sums of whole picodollars fit a bigint up to nine times that
 
-_KINDS = ("owner", "team")
+Kind = Literal["owner", "team"]
+_KINDS: tuple[Kind, ...] = get_args(Kind)
 
 
 class Budgets(msgspec.Struct, frozen=True):
@@ -109,14 +115,19 @@ class Spending:
     def __init__(self, budgets: Budgets, url: URL) -> None:
         self._budgets, self._url = budgets, url
         self._month = ""
-        self._spent: Counter[tuple[str, str]] = Counter()  # picodollars, by kind and name
+        self._spent: Counter[tuple[Kind, str]] = Counter()  # picodollars, by kind and name
         self._said: set[str] = set()  # of this month
+        self._noted: set[str] = set()  # in the log
 
     def overspent(self, bearer: Bearer) -> Overspent | None:
         """Return the budget that a token has nothing left of: that of its owner, else that of its
         team.
         """
-        for kind, name in (("owner", bearer.owner), ("team", bearer.team)):
+        whose: tuple[tuple[Kind, str | None], ...] = (
+            ("owner", bearer.owner),
+            ("team", bearer.team),
+        )
+        for kind, name in whose:
             if name is not None and (found := self._overspent(kind, name)) is not None:
                 return found
         return None
@@ -137,18 +148,32 @@ class Spending:
         began = now.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
         if self._month != f"{now:%Y-%m}":
             self._month, self._spent, self._said = f"{now:%Y-%m}", Counter(), set()
+        since_ns = int(began.timestamp()) * 10**9
         try:
-            found = await worker.submit(
-                lambda: asyncio.run(_spent(self._url, int(began.timestamp()) * 10**9))
-            )
+            found = await worker.submit(lambda: asyncio.run(_spent(self._url, since_ns)))
         except Exception as error:
             # who only counts must not end what is counted; the last sums stay
             self._say(f"What is spent of budgets is not known, and they stay as they are: {error}")
             return
         self._count(found)
+        for record in self._to_note():
+            try:
+                await worker.submit(partial(_note, self._url, record, since_ns))
+                self._noted.add(record.about)
+            except Exception as error:
+                self._say(f"That a budget is spent is not in the log yet: {error}")
+
+    def _to_note(self) -> Iterator[BudgetRecord]:
+        """Yield the budgets that are spent, and which the log was not told of yet."""
+        for (kind, name), spent in self._spent.items():
+            limit = self._budgets.limit(kind, name)
+            if limit is not None and spent >= limit:
+                record = BudgetRecord(kind, name, self._month, _usd(spent), _usd(limit))
+                if record.about not in self._noted:
+                    yield record
 
     def _count(self, found: Iterable[Spent]) -> None:
-        spent: Counter[tuple[str, str]] = Counter()
+        spent: Counter[tuple[Kind, str]] = Counter()
         unpriced = 0
         for row in found:
             unpriced += row.unpriced
@@ -159,13 +184,14 @@ class Spending:
         if unpriced:
             self._say(
                 f"{counted(unpriced, 'exchange')} of {self._month} or more have no price, and count as 0 USD in "
-                "budgets: `recorder usage --cost` names their models."
+                "budgets: `recorder usage --cost` names their models, and prices those that are new.",
+                key="unpriced",
             )
         for kind, name in spent:
             if (passed := self._overspent(kind, name)) is not None:
                 self._say(passed.sentence, key=f"{kind} {name}")
 
-    def _overspent(self, kind: str, name: str) -> Overspent | None:
+    def _overspent(self, kind: Kind, name: str) -> Overspent | None:
         limit, spent = self._budgets.limit(kind, name), self._spent[kind, name]
         if limit is None or spent < limit:
             return None
@@ -184,6 +210,11 @@ class Spending:
 def _usd(picousd: int) -> str:
     # a number of structured headers has three decimals
     return f"{Decimal(picousd).scaleb(-PICO):.3f}"
+
+
+def _note(url: URL, record: BudgetRecord, since_ns: int) -> None:
+    with Store(url) as store:
+        note_spent(store, record, since_ns)
 
 
 async def _spent(url: URL, since_ns: int) -> list[Spent]:
