@@ -363,20 +363,6 @@ class LateRecord(msgspec.Struct, frozen=True):
     status: Status | None  # how it ended in truth
 
 
-class BudgetRecord(msgspec.Struct, frozen=True):
-    """`raw` of the `note` event of the exchange after which a budget was spent, as JSON."""
-
-    budget: Literal["owner", "team"]
-    name: str
-    month: str  # UTC
-    spent_usd: str
-    budget_usd: str
-
-    @property
-    def about(self) -> str:
-        return f"{self.budget} {self.name} in {self.month}"
-
-
 # -- an exchange in memory
 
 

@@ -465,9 +465,17 @@ class UnreadableResponse(Fact, frozen=True, gc=False):
 
 
 class BudgetSpent(Fact, frozen=True, gc=False):
-    """A budget of which nothing was left after the exchange."""
+    """A budget of which nothing was left after the exchange: `raw` of a `note` event, as JSON."""
 
-    about: str
+    budget: Literal["owner", "team"]
+    name: str
+    month: str  # UTC
+    spent_usd: str
+    budget_usd: str
+
+    @property
+    def about(self) -> str:
+        return f"{self.budget} {self.name} in {self.month}"
 
 
 class ExchangeEnded(Fact, frozen=True, gc=False):

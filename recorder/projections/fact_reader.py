@@ -14,16 +14,7 @@ from typing import Annotated, TypeVar
 import msgspec
 
 from recorder.model.attribution import Attribution
-from recorder.model.events import (
-    LEFT_OUT,
-    STDIO,
-    WEBSOCKET,
-    WHOLE,
-    BudgetRecord,
-    Event,
-    Exchange,
-    Header,
-)
+from recorder.model.events import LEFT_OUT, STDIO, WEBSOCKET, WHOLE, Event, Exchange, Header
 from recorder.model.facts import (
     ApiSpoken,
     BudgetSpent,
@@ -118,7 +109,7 @@ _request_of = msgspec.json.Decoder(_RequestClaims).decode
 _head_of = msgspec.json.Decoder(_Head).decode
 _gap_of = msgspec.json.Decoder(_GapSide).decode
 _end_of = msgspec.json.Decoder(ExchangeEnded).decode
-_budget_of = msgspec.json.Decoder(BudgetRecord).decode
+_budget_of = msgspec.json.Decoder(BudgetSpent).decode
 _reads_of = msgspec.json.Decoder(list[tuple[Whole, Whole]]).decode
 
 
@@ -453,7 +444,7 @@ class FactReader:
 
     def _on_note(self, event: Event) -> Sequence[Fact]:
         budget = _decoded(_budget_of, event.raw)
-        return _NOTHING if budget is None else (BudgetSpent(budget.about),)
+        return _NOTHING if budget is None else (budget,)
 
     def _on_end(self, event: Event) -> Sequence[Fact]:
         end = _decoded(_end_of, event.raw) or ExchangeEnded("unknown", "unknown")

@@ -30,7 +30,7 @@ from recorder.commands.serving.meter import Worker
 from recorder.commands.terminal.settings import BUDGET, refusal, settings_files
 from recorder.errors import StoreError, UsageError
 from recorder.ingest.budget_note import note_spent
-from recorder.model.events import BudgetRecord
+from recorder.model.facts import BudgetSpent
 from recorder.model.text import counted, safe_text
 from recorder.proxy.admission import Overspent
 from recorder.proxy.http.server_exchange import Bearer
@@ -163,12 +163,12 @@ class Spending:
             except Exception as error:
                 self._say(f"That a budget is spent is not in the log yet: {error}")
 
-    def _to_note(self) -> Iterator[BudgetRecord]:
+    def _to_note(self) -> Iterator[BudgetSpent]:
         """Yield the budgets that are spent, and which the log was not told of yet."""
         for (kind, name), spent in self._spent.items():
             limit = self._budgets.limit(kind, name)
             if limit is not None and spent >= limit:
-                record = BudgetRecord(kind, name, self._month, _usd(spent), _usd(limit))
+                record = BudgetSpent(kind, name, self._month, _usd(spent), _usd(limit))
                 if record.about not in self._noted:
                     yield record
 
@@ -212,7 +212,7 @@ def _usd(picousd: int) -> str:
     return f"{Decimal(picousd).scaleb(-PICO):.3f}"
 
 
-def _note(url: URL, record: BudgetRecord, since_ns: int) -> None:
+def _note(url: URL, record: BudgetSpent, since_ns: int) -> None:
     with Store(url) as store:
         note_spent(store, record, since_ns)
 

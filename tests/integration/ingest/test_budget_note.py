@@ -8,13 +8,13 @@ from sqlalchemy import URL
 
 from recorder.ingest.budget_note import note_spent
 from recorder.model.attribution import Attribution
-from recorder.model.events import BudgetRecord
+from recorder.model.facts import BudgetSpent
 from recorder.store.write.writer import Store
 from tests.support.conversations import Conversations, asking, message, response
 from tests.support.server import run
 from tests.support.superuser import asked
 
-SPENT = BudgetRecord("owner", "ann", "2026-11", "1.000", "0.500")
+SPENT = BudgetSpent("owner", "ann", "2026-11", "1.000", "0.500")
 
 
 def test_it_is_added_once_to_the_last_exchange_of_the_owner_and_shown(database: Path | URL) -> None:
@@ -22,7 +22,7 @@ def test_it_is_added_once_to_the_last_exchange_of_the_owner_and_shown(database: 
     for name, owner in (("first", "ann"), ("last", "ann"), ("other", "bob")):
         said = response(*message("Sunny."), id=name)
         log.session(name).exchange(said, asking("How is it?"), attribution=Attribution(owner))
-    for record in (SPENT, SPENT, BudgetRecord("team", "ads", "2026-11", "1.000", "0.500")):
+    for record in (SPENT, SPENT, BudgetSpent("team", "ads", "2026-11", "1.000", "0.500")):
         with Store(database) as store:
             note_spent(store, record, 0)
     noted = "SELECT s.name, e.pos - x.pos FROM events AS e JOIN events AS x USING (session_id, exchange_id) "
