@@ -78,6 +78,8 @@ COMMANDS = (
         "export shared --format cassette",
         "export shared --format har",
     ),
+    *(f"export shared --format {name}" for name in ("jsonl", "html", "otlp-json", "chat", "sse")),
+    "replay shared --speed max",
     *(
         "verify",
         "verify HIS",
