@@ -50,6 +50,8 @@ THREADS = 16
 # after a recorder could not be begun: the store refused, or a collector here has not let go of it
 LATER_S = 2.0
 TAKEN_AT_ONCE = 16  # leases in one look: several collectors that begin together share the recorders
+# while a look is too short for what is there: one that has less to do takes the others
+TAKEN_BEHIND = 2
 LIST_AGAIN_S = 5.0  # after so long in one look: other recorders may have begun, or ended
 QUIET_S = 30.0  # without a segment: by then a recorder has nothing open, or a model thinks
 # without a segment: longer than a laptop is off whose journal has the rest of a stream
@@ -95,6 +97,7 @@ class Collector:
         self._quiet: dict[str, _Quiet] = {}  # recorders that were let go because nothing came
         self._not_before: dict[str, float] = {}
         self._complained_s = float("-inf")
+        self._is_behind = False
         self.status = status or Status(bucket.url)
         self._parts = (bucket, keep, store, pause, redactor)
         self._keep, self._threads = keep, ThreadPoolExecutor(THREADS, thread_name_prefix="bucket")
@@ -134,7 +137,8 @@ class Collector:
         while self._collect_some(found, wanted):
             has_taken = True
             self._weigh(found)
-            if self.status.waiting == 0 or time.monotonic() - began_s > LIST_AGAIN_S:
+            self._is_behind = time.monotonic() - began_s > LIST_AGAIN_S
+            if self.status.waiting == 0 or self._is_behind:
                 break
             wanted = [*self._held]
         self._weigh(found)
@@ -201,7 +205,7 @@ class Collector:
                 continue
             if self._leases.may_be_had(recorder_id, shipped):
                 others.append(recorder_id)
-        return [*self._held, *others[:TAKEN_AT_ONCE]]
+        return [*self._held, *others[: TAKEN_BEHIND if self._is_behind else TAKEN_AT_ONCE]]
 
     def _is_quiet(self, recorder_id: str, shipped: Shipped) -> bool:
         """Return whether all was taken that there is of a recorder, and nothing is to be done."""

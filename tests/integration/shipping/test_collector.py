@@ -22,7 +22,7 @@ from recorder.journal.writer import Journal
 from recorder.shipping import collector
 from recorder.shipping.bucket import Bucket, parse_prefix
 from recorder.shipping.collection import FETCH_SEGMENTS
-from recorder.shipping.collector import AGAIN_S, GONE_S, QUIET_S, Collector
+from recorder.shipping.collector import AGAIN_S, GONE_S, QUIET_S, TAKEN_BEHIND, Collector
 from recorder.shipping.lease import LEASE_S
 from recorder.shipping.segments import by_recorder
 from recorder.shipping.shipper import Shipper, ship_rest
@@ -491,3 +491,18 @@ def test_a_store_that_takes_long_for_a_list_is_named(
     monkeypatch.setattr(collector, "SLOW_LIST_S", 0.0)
     collecting.drain()
     assert "takes seconds for a list" in collecting.collector.status.problems[bucket.url]
+
+
+def test_a_collector_that_is_behind_leaves_most_recorders_to_others(
+    bucket: Bucket, collecting: Collecting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(collector, "LIST_AGAIN_S", -1.0)  # no look is long enough
+    for count in (1, 5):
+        for number in range(count):
+            id = f"0199{count:04d}-0000-7000-8000-{number:012d}"
+            with contextlib.closing(Journal(tmp_path / "edge", id)) as journal:
+                told(journal, ends=False)
+                journal.seal()
+                ship(bucket, journal)
+        collecting.collector.step()
+    assert collecting.collector.status.recorders == 1 + TAKEN_BEHIND
