@@ -204,6 +204,8 @@ def shown_token(path: bytes, headers: Headers) -> Shown:
     in_path = None if given else _TOKEN_PATH.match(path)
     if in_path is not None:
         given, path = [in_path[1]], path[in_path.end() :] or b"/"
+        # a Referer, which is an address with that path
+        rest = [(name, value) for name, value in rest if b"/t/" + in_path[1] not in value]
     return Shown(given[0] if len(given) == 1 else None, path, rest)
 
 

@@ -28,6 +28,7 @@ from recorder.errors import NotFoundError, UpstreamError, UsageError
 from recorder.proxy.admission import (
     BROWSER_REFUSED,
     BUDGET_HEADER,
+    TOKEN_HEADER,
     Overspent,
     Refusal,
     is_preflight,
@@ -61,7 +62,8 @@ HOP_BY_HOP = frozenset(
     b"proxy-authenticate proxy-authorization proxy-connection".split()
 )
 _ENDED_HERE = ("recorder_shutdown", "token_revoked")
-_NOT_FORWARDED = HOP_BY_HOP | {b"expect", b"host", SESSION_HEADER, TAGS_HEADER}
+# A token is of whoever gave it, also where this recorder wants none: no provider is to have it.
+_NOT_FORWARDED = HOP_BY_HOP | {b"expect", b"host", SESSION_HEADER, TAGS_HEADER, TOKEN_HEADER}
 
 
 OwnAnswer = tuple[int, bytes, Headers]

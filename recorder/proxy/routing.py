@@ -390,6 +390,8 @@ def parse_tags(text: str) -> list[str]:
     Raises `UsageError` for too many, and for one that is too long.
     """
     tags = [*dict.fromkeys(tag for tag in map(str.strip, text.split(",")) if tag)]
+    if not all(tag.isprintable() for tag in tags):
+        raise UsageError("A tag has characters that can be printed: change X-Recorder-Tags.")
     if len(tags) > TAGS_LIMIT or any(len(tag) > TAG_LIMIT for tag in tags):
         raise UsageError(
             f"A request has at most {TAGS_LIMIT} tags of at most {TAG_LIMIT} characters, separated by commas: shorten "

@@ -19,7 +19,7 @@ from recorder.proxy.recording import RecordingTransport
 from recorder.proxy.routing import Routes, Upstream
 from recorder.proxy.upstream import UpstreamTransport
 from tests.support.event_loop import on_uvloop, turns
-from tests.support.proxy import Proxied, get
+from tests.support.proxy import Proxied, get, proxied
 from tests.support.server import run
 from tests.support.sockets import (
     STREAM_HEAD,
@@ -99,6 +99,22 @@ async def test_a_request_counts_for_the_owner_of_its_token(tmp_path: Path, token
         kept = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
         assert ann.encode() not in kept
         assert ci.encode() not in kept
+
+
+@on_uvloop
+async def test_no_header_brings_a_token_to_an_upstream(tmp_path: Path, tokens: Path) -> None:
+    """An address that a client was sent from has its path; a recorder without tokens may be shown
+    one, too.
+    """
+    ann = made(tokens, "ann")
+    async with ScriptedUpstream(answer(b"")) as upstream:
+        async with Team(tmp_path, upstream.base, tokens) as proxy:
+            came_from = f"Referer: http://recorder.example/t/{ann}/v1/".encode()
+            assert (await proxy.ask(get(f"/t/{ann}/v1/x", came_from))).status == b"200 OK"
+        async with proxied(tmp_path / "open", upstream.base) as proxy:
+            assert (await proxy.ask(shown(ann))).status == b"200 OK"
+        assert len(upstream.requests) == 2
+        assert ann.encode() not in b"".join(upstream.requests)
 
 
 @on_uvloop

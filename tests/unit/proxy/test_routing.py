@@ -133,6 +133,12 @@ def test_tags_of_all_lines_are_one_list_with_one_limit() -> None:
         Routes().route("/v1/responses", many)
 
 
+@pytest.mark.parametrize("tag", ["a\x1b[31m", "\x9b", "\u202etag", "a\tb"])
+def test_a_tag_that_cannot_be_printed_is_refused(tag: str) -> None:
+    with pytest.raises(UsageError, match="A tag has characters that can be printed"):
+        Routes().route("/v1/responses", [(b"x-recorder-tags", tag.encode())])
+
+
 def refusals(routes: Routes, *targets: str) -> list[str]:
     """What is said of targets that are refused; nothing of one that is not."""
     said = []
