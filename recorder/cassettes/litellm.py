@@ -30,7 +30,7 @@ from recorder.cassettes.calls import (
     read_whole,
 )
 from recorder.model.events import ExchangeEnd, Header, ResponseHead
-from recorder.wire.dialects.json_values import decoded_or_none
+from recorder.wire.dialects.json_values import decoded_or_none, without_nulls
 from recorder.wire.redaction.headers import redact_headers
 
 CHAT, RESPONSES = "/v1/chat/completions", "/v1/responses"
@@ -160,7 +160,7 @@ def _request(payload: _Payload, target: str) -> bytes:
         for name, value in (payload.model_parameters or {}).items()
         if name not in _NO_MEMBERS
     }
-    return _encode({name: value for name, value in said.items() if value is not None} | given)
+    return _encode(without_nulls(said) | given)
 
 
 def _success(payload: _Payload, target: str) -> tuple[ResponseHead, bytes, ExchangeEnd]:

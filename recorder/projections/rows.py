@@ -437,20 +437,18 @@ PROMPTS = Projection("prompts", PromptRow)
 ITERATIONS = Projection("iterations", IterationRow, ("session_id", "exchange_id", "iteration"))
 
 PROJECTIONS: tuple[Projection, ...] = (
-    *(
-        EXCHANGES,
-        ITEMS,
-        PHASES,
-        USAGE,
-        TIMING,
-        RESULTS,
-        ANOMALIES,
-        HISTORY,
-        REQUESTS,
-        USER_TEXTS,
-        PARAMETERS,
-        PROMPTS,
-    ),
+    EXCHANGES,
+    ITEMS,
+    PHASES,
+    USAGE,
+    TIMING,
+    RESULTS,
+    ANOMALIES,
+    HISTORY,
+    REQUESTS,
+    USER_TEXTS,
+    PARAMETERS,
+    PROMPTS,
     ITERATIONS,
 )
 

@@ -55,6 +55,7 @@ from recorder.model.events import (
     Session,
 )
 from recorder.wire.dialects import Dialect, Keys, by_name, by_path
+from recorder.wire.dialects.json_values import without_nulls
 from recorder.wire.framing import AWS_EVENT_STREAM, JSON_ARRAY, MESSAGES, NDJSON
 from recorder.wire.framing import Framing as WireFraming
 from recorder.wire.recording import framing_in
@@ -215,7 +216,7 @@ def _with_number(request: dict[str, Any], numbers: Mapping[str, int]) -> dict[st
     place = request.get("websocket")
     if not isinstance(place, dict):
         return request
-    kept = {name: said for name, said in place.items() if said is not None}
+    kept = without_nulls(place)
     return {
         **request,
         "websocket": {**kept, "connection": numbers.get(place["connection"], place["connection"])},
@@ -299,7 +300,7 @@ class _ExchangeWriter:
         columns = {name: getattr(event, name) for name in Keys.__struct_fields__}
         if columns == msgspec.structs.asdict(usual):
             return {}
-        return {"keys": {name: value for name, value in columns.items() if value is not None}}
+        return {"keys": without_nulls(columns)}
 
 
 def usual_step(kind: str, sums: Sums) -> Mapping[str, Any]:

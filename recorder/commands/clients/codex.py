@@ -29,6 +29,7 @@ import msgspec
 
 from recorder.errors import UsageError
 from recorder.proxy.routing import Upstream, parse_upstream
+from recorder.wire.dialects.json_values import names
 from recorder.wire.upstreams import KNOWN, UPSTREAMS, join
 
 Read = Callable[[Path], bytes | None]
@@ -55,61 +56,15 @@ _LOCAL = ("ollama", "lmstudio")
 _LOCAL_BASE = "CODEX_OSS_BASE_URL"
 _SIGNED = "amazon-bedrock"
 
-_QUIET = frozenset(
-    {
-        *(
-            "login",
-            "logout",
-            "mcp",
-            "plugin",
-            "completion",
-            "update",
-            "doctor",
-            "sandbox",
-            "debug",
-            "apply",
-            "a",
-        ),
-        *(
-            "archive",
-            "unarchive",
-            "delete",
-            "migrate-rollouts",
-            "migrate-nfs-db",
-            "cloud",
-            "features",
-            "help",
-        ),
-        *("--help", "-h", "--version", "-V"),
-    }
-)
+_QUIET = names("""
+    login logout mcp plugin completion update doctor sandbox debug apply a archive unarchive
+    delete migrate-rollouts migrate-nfs-db cloud features help --help -h --version -V
+    """)
 """Commands that ask no model."""
-_WITH_VALUE = frozenset(
-    {
-        *(
-            "-c",
-            "--config",
-            "--enable",
-            "--disable",
-            "--remote",
-            "--remote-auth-token-env",
-            "-i",
-            "--image",
-        ),
-        *(
-            "-m",
-            "--model",
-            "--local-provider",
-            "-p",
-            "--profile",
-            "-s",
-            "--sandbox",
-            "-a",
-            "--ask-for-approval",
-        ),
-        *("-C", "--cd", "--add-dir"),
-    }
-)
+_WITH_VALUE = names("""
+    -c --config --enable --disable --remote --remote-auth-token-env -i --image -m --model
+    --local-provider -p --profile -s --sandbox -a --ask-for-approval -C --cd --add-dir
+    """)
 _PATH = "/responses"  # below the address of a provider
 _SETTING = re.compile(r"(?:-c=?|--config=)(?P<setting>[\w.-]+\s*=.*)", re.DOTALL)
 _BARE = re.compile(r"[\w-]+")

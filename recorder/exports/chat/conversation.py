@@ -18,7 +18,7 @@ from hashlib import sha256
 from typing import Any, Literal
 
 from recorder.wire.dialects.canonical import canonical
-from recorder.wire.dialects.json_values import as_json
+from recorder.wire.dialects.json_values import as_json, without_nulls
 from recorder.wire.grouping.history import ModelAnswer
 
 Message = dict[str, Any]
@@ -53,7 +53,7 @@ class ChatConversation:
             "parameters": parameters,
             "strict": strict,
         }
-        function = {key: each for key, each in about.items() if each is not None}
+        function = without_nulls(about)
         self.tools = [each for each in self.tools if each["function"]["name"] != name]
         self.tools.append({"type": "function", "function": function})
 

@@ -47,7 +47,7 @@ from recorder.store.schema import events, exchanges, tables_of, view_of
 from recorder.store.sql import IS_END, of_exchange, of_same_exchange, struct_of
 from recorder.wire.dialects import Dialect, by_name
 from recorder.wire.dialects.conversation import Conversation, Message, Part
-from recorder.wire.dialects.json_values import as_json, decoded, request_object, text
+from recorder.wire.dialects.json_values import as_json, decoded, request_object, text, without_nulls
 
 PAGE = 200  # exchanges of one query: some 100 KB of rows
 
@@ -455,7 +455,4 @@ def _of_item(item: ItemRow) -> Iterator[MessagePart]:
         yield _call(item.call_id, item.name or item.type, item.arguments)
     else:
         shown = {name: getattr(item, name) for name in _SHOWN}
-        yield {
-            "type": item.type,
-            **{name: value for name, value in shown.items() if value is not None},
-        }
+        yield {"type": item.type, **without_nulls(shown)}

@@ -33,7 +33,7 @@ from recorder.replay.matching.fingerprint import (
 )
 from recorder.replay.matching.rules import How
 from recorder.wire.dialects.canonical import canonical
-from recorder.wire.dialects.json_values import as_json
+from recorder.wire.dialects.json_values import as_json, without_nulls
 from recorder.wire.grouping.probes import is_optional
 from recorder.wire.turns import is_prewarm
 
@@ -329,9 +329,7 @@ def _fields(request: MatchRequest) -> Mapping[str, Any]:
         }
         number = counts[name]
         counts[name] += 1
-        found[f"{name}[{number}]" if number else name] = {
-            key: each for key, each in field.items() if each is not None
-        }
+        found[f"{name}[{number}]" if number else name] = without_nulls(field)
     return found
 
 

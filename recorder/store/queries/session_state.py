@@ -34,6 +34,7 @@ from recorder.store.queries.outlines import spans as spans_of
 from recorder.store.queries.reader import LogReader
 from recorder.store.queries.resumed_response import EARLIER_EVENTS, before, earlier
 from recorder.wire.dialects import tells_targets
+from recorder.wire.dialects.json_values import without_nulls
 
 Numbered = Sequence[tuple[int, Exchange]]
 
@@ -450,7 +451,7 @@ def _shown(
         usage=usage,
         timing=timing,
         anomalies=rows["anomalies"],
-        answers={item: answer for item, answer in answers.items() if answer is not None},
+        answers=without_nulls(answers),
         superseded_by=superseded_by(row, folds.with_response(row)),
         connection=folds.connections.get(exchange.exchange_id),
         cost=None if row.status is None else costs.get(exchange.exchange_id),

@@ -25,6 +25,7 @@ from recorder.wire.dialects.json_values import (
     text,
     text_or_json,
     without,
+    without_nulls,
 )
 from recorder.wire.dialects.media import without_bytes
 from recorder.wire.dialects.requests import By, Request, Requests
@@ -57,8 +58,8 @@ _PLACES: Mapping[tuple[str, ...], str] = {("id",): "id", ("params", TOKEN): TOKE
 
 def ids_of(message: Object) -> Mapping[str, object]:
     """Return the id of a request, and the token for reports of its progress."""
-    ids = {"id": message.get("id"), TOKEN: object_(message, "params", "_meta").get(TOKEN)}
-    return {name: id for name, id in ids.items() if id is not None}
+    token = object_(message, "params", "_meta").get(TOKEN)
+    return without_nulls({"id": message.get("id"), TOKEN: token})
 
 
 def renumbering(recorded: bytes, asked: bytes) -> Callable[[bytes], bytes] | None:

@@ -6,11 +6,14 @@ import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import accumulate
 from math import isfinite
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
 from recorder.model.text import rows
+
+K = TypeVar("K")
+V = TypeVar("V")
 
 Object = Mapping[str, Any]
 
@@ -138,6 +141,11 @@ def objects_in(holders: Iterable[Object], *names: str) -> list[Object]:
         for name in names:
             found += objects(holder.get(name))
     return found
+
+
+def without_nulls(members: Mapping[K, V | None]) -> dict[K, V]:
+    """Return the members of an object that have a value."""
+    return {name: value for name, value in members.items() if value is not None}
 
 
 def without(value: Any, names: Collection[str]) -> Any:

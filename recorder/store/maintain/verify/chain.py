@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from recorder.model.chain import link, root, row_root
+from recorder.model.chain import hash_after, root, row_root
 from recorder.model.events import (
     BODY_KINDS,
     LEFT_OUT,
@@ -160,7 +160,7 @@ class ChainVerifier:
         After a break the chain continues from the event, so that one change is one finding.
         """
         try:
-            due = [_linked(previous, event) for previous in self._previous]
+            due = [hash_after(previous, event, event.pos) for previous in self._previous]
         except _UNREADABLE as error:
             self._find(event.pos, "hash", f"its columns hold what no event has ({error})")
             due = [event.hash]
@@ -328,21 +328,6 @@ def _roots(session_id: str, exchange_id: str, exchange: Exchange | None) -> tupl
     row.
     """
     return root(session_id, exchange_id), *([row_root(exchange)] if exchange is not None else [])
-
-
-def _linked(previous: bytes, event: Event) -> bytes:
-    return link(
-        *(
-            previous,
-            event.pos,
-            event.kind,
-            event.t_ns,
-            event.type,
-            event.sequence_number,
-            event.item_id,
-        ),
-        *(event.output_index, event.raw, event.data_start, event.data_length),
-    )
 
 
 def _row(record: RequestRecord, exchange: Exchange) -> Comparisons:

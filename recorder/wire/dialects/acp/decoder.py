@@ -45,6 +45,7 @@ from recorder.wire.dialects.json_values import (
     text,
     text_or_json,
     without,
+    without_nulls,
     word,
 )
 from recorder.wire.dialects.media import without_bytes
@@ -303,7 +304,7 @@ class AcpDecoder(RpcDecoder):
     def _called(self, thread: str | None, update: Object) -> Facts:
         """Decode a call or what changes of it: members that are left out, or null, stay."""
         id = text(update, "toolCallId") or ""
-        told = {name: value for name, value in update.items() if value is not None}
+        told = without_nulls(update)
         call = self._calls.get((thread, id))
         facts: list[Fact] = []
         if call is None:

@@ -32,6 +32,7 @@ from recorder.wire.dialects.json_values import (
     text,
     text_or_json,
     without,
+    without_nulls,
     word,
 )
 from recorder.wire.dialects.media import without_bytes
@@ -163,11 +164,8 @@ class AgUiDecoder(ScreenDecoder):
         return *begun, *reported(summed(map(counted, reports)), event.get("usage"))
 
     def _returned(self, event: Object) -> Facts:
-        given = {
-            "result": event.get("result"),
-            "interrupts": object_(event, "outcome").get("interrupts"),
-        }
-        told = {name: value for name, value in given.items() if value is not None}
+        interrupts = object_(event, "outcome").get("interrupts")
+        told = without_nulls({"result": event.get("result"), "interrupts": interrupts})
         return (
             self.whole_item(ItemState("other", "result", output=as_json(without_bytes(told))))
             if told

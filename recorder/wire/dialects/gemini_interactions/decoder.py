@@ -50,7 +50,16 @@ from recorder.wire.dialects.gemini_interactions.steps import (
     type_of,
 )
 from recorder.wire.dialects.gemini_interactions.usage import reports
-from recorder.wire.dialects.json_values import Object, as_json, names, object_, objects, text, whole
+from recorder.wire.dialects.json_values import (
+    Object,
+    as_json,
+    names,
+    object_,
+    objects,
+    text,
+    whole,
+    without_nulls,
+)
 from recorder.wire.dialects.keys import ERROR, Whole
 
 DELTA, COMPLETED, SOUND = "step.delta", "interaction.completed", "audio"
@@ -395,7 +404,7 @@ def _opened(index: int, opening: ItemState) -> Iterable[Fact]:
 
 def _merged(step: Object, delta: Object) -> Object:
     """Return a step with what a delta adds to it."""
-    merged = {**step, **{name: value for name, value in delta.items() if value is not None}}
+    merged = {**step, **without_nulls(delta)}
     before, now = step.get("result"), delta.get("result")
     if isinstance(before, str) and isinstance(now, str):
         merged["result"] = before + now
