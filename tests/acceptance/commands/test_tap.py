@@ -84,6 +84,23 @@ def test_an_sdk_gets_what_it_gets_without_it_and_the_log_has_its_tool_calls(tmp_
     assert [run(db, *words).code for words in (("verify",), ("lint", "tour"))] == [0, 0]
 
 
+def test_at_the_level_shape_no_word_of_the_lines_is_in_any_file(tmp_path: Path) -> None:
+    db, line = (
+        tmp_path / "recorder.db",
+        b'{"jsonrpc":"2.0","id":1,"result":{"text":"blue suede"}}\n',
+    )
+    variables = {**environment(tmp_path), "RECORDER_DB": str(db)}
+    words = [*PROGRAM, "tap", "--content", "shape", "shop", "--", "cat"]
+    ran = subprocess.run(words, input=line, env=variables, capture_output=True, timeout=COMMAND_S)
+    assert (ran.stdout, ran.stderr, ran.returncode) == (line, b"", 0)
+    entry = recorded(db)
+    assert len(sent(entry)) == len(line)
+    assert b"filler in place of texts" in run(db, "show", "latest").out
+    assert not [
+        each for each in tmp_path.rglob("*") if each.is_file() and b"suede" in each.read_bytes()
+    ]
+
+
 GIVEN = b'{"a":1}\r\n\n\xff\xfe no text\n' + b"x" * 700_000 + b"\n\x00last without an end"
 
 
