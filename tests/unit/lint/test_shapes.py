@@ -106,7 +106,7 @@ OF_OTHERS = {
         f"Agent.{name}"
         for name in ("compaction", "experimental", "multi_agent", "reasoning", "text")
     ),
-    "AgentSession.environment",
+    *("AgentSession.environment", "AgentSession.spend_control"),
     f"{_APPROVED}SubmitResource.selected_option",
 }
 """What other rules judge, what the SDK itself adds, and what an agent was made of."""
