@@ -5,6 +5,7 @@ login.
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,7 +19,7 @@ from tests.integration.security.test_own_rows import PAGES, QUERIES, named, with
 from tests.support.event_loop import on_uvloop
 from tests.support.foreign_rows import OF_ERRORS, OF_TABLES, OF_WORDS, Team, a_team
 from tests.support.postgres import Server
-from tests.support.server import run
+from tests.support.server import PROGRAM, run, started
 from tests.support.sockets import RawClient
 from tests.support.superuser import asked, login
 from tests.support.viewer_api import BY_TLS, Viewing, request, shared
@@ -152,6 +153,24 @@ async def _more(client: RawClient) -> bytes:
         return b""
 
 
+@on_uvloop
+async def test_the_command_serves_it_and_says_no_token(team: Team, tokens: Path) -> None:
+    url = team.url.set(username=None).render_as_string(hide_password=False)
+    words = ("--port", "0", "--db", url, "--tokens", str(tokens))
+    with started(
+        tokens, tokens.parent, "ui", *words, program=PROGRAM, listening=LISTENING
+    ) as viewer:
+        async with await RawClient.connect(viewer.port) as client:
+            shown = b"X-Recorder-Token: " + token(ANN).encode()
+            await client.send(request("/api/sessions", shown, BY_TLS))
+            answer = await client.response()
+        viewer.stop()
+    listed = msgspec.json.decode(answer.body)["sessions"]
+    assert sorted(session["name"] for session in listed) == ["shared", "weather"]
+    assert "token" not in viewer.said
+
+
+LISTENING = re.compile(r"http://127\.0\.0\.1:(?P<port>\d+)/$", re.MULTILINE)
 MADE = {
     "rights_all": f"CREATE ROLE rights_all LOGIN IN ROLE {OWN_READER_ROLE}, {READER_ROLE}",
     # it sees its own rows, until it says SET ROLE
