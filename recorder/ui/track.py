@@ -24,7 +24,7 @@ from typing import Any
 import msgspec
 from sqlalchemy import select
 
-from recorder.errors import NotFoundError
+from recorder.errors import NotFoundError, StoreError
 from recorder.model.events import Event, Exchange
 from recorder.recordings.selection import Numbered, select_exchanges
 from recorder.store.queries.projected import projected_rows
@@ -185,7 +185,10 @@ class _Track:
         """Return the last event alone as a segment, from the projections; None if these do not have
         all of its state.
         """
-        rows = await projected_rows(log, self._exchange)
+        try:
+            rows = await projected_rows(log, self._exchange)
+        except StoreError:  # projections of another version have other columns
+            rows = None
         if rows is None or counter_of(self._exchange) is not None:
             return None
         around = self._around_end

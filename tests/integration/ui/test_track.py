@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sqlite3
 from collections.abc import AsyncIterator, Collection, Iterable
 from itertools import pairwise
 from pathlib import Path
@@ -169,6 +170,19 @@ async def test_the_projections_have_the_end_that_a_fold_has(
             assert t_ns == [step[2] for step in after_last if len(step) == 3]
             for each in (0.0, *t_ns):
                 assert state_at(end, last, each) == state_at(folded[-1], last, each)
+
+
+async def test_an_end_is_folded_where_the_projections_cannot_be_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = Conversations(tmp_path / "log.db").session("s")
+    made.exchange(CALLS, QUESTION)
+    with sqlite3.connect(tmp_path / "log.db") as db:
+        db.execute("DROP TABLE p_timing_v1")
+    monkeypatch.setattr(track, "FOLDED", 0)
+    async with await LogReader.open(made.database) as log:
+        end = await segment(log, "s", "1", 10**9, TrackCache())
+    assert (end["from"], end["to"]) == (0, end["last"])
 
 
 async def test_a_segment_needs_no_other(tmp_path: Path) -> None:
