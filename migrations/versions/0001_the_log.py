@@ -10,7 +10,7 @@ Before the first release a table of a projection that changes is written here, a
 another number, also if only its rows are others: a log with one of the numbers before (`UNRELEASED`
 in `recorder.store.maintain.migrate`) has its projections made again.
 
-Revision ID: 3
+Revision ID: 4
 """
 
 import re
@@ -19,7 +19,7 @@ from alembic import op
 
 from recorder.store.maintain.migrate import APPLICATION_ID, recreate
 
-revision = "3"
+revision = "4"
 down_revision = None
 branch_labels = None
 depends_on = None

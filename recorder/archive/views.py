@@ -26,12 +26,12 @@ from sqlalchemy import URL, Column, Table, Uuid
 from recorder.archive.lake import EXTRA, LAKE, attach_lake, translated
 from recorder.archive.place import database_name, is_archive, require
 from recorder.archive.registry import archives_of, warn_left_out
-from recorder.archive.schema import OF_SESSIONS, PRICES, TABLES, require_revision
+from recorder.archive.schema import OF_SESSIONS, PRICES, TABLES, require_revision, revision
 from recorder.errors import RecorderError
 from recorder.projections.views.contract import VIEWS
 from recorder.store.duckdb.connection import LOG, DuckdbOpening, connected, quoted
 from recorder.store.maintain.purge.tombstone import ARCHIVED
-from recorder.store.schema import events, exchanges, metadata, tombstones
+from recorder.store.schema import events, exchanges, metadata, require_head, tombstones
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -127,14 +127,17 @@ def _where(conditions: Sequence[str]) -> str:
 
 def _attached(opening: DuckdbOpening, url: URL, name: str) -> _Source:
     require(url)
-    if is_archive(url):
-        folder = attach_lake(opening, url, name=name)
-        with translated(url):
-            require_revision(url, opening.connection, name)
-        opening.folders.append(folder)
+    is_lake = is_archive(url)
+    if is_lake:
+        opening.folders.append(attach_lake(opening, url, name=name))
     else:
         opening.attach_log(url, name)
-    return _Source(name, is_lake=is_archive(url))
+    with translated(url):
+        if name == LOG:
+            require_head(database_name(url), revision(opening.connection, name))
+        else:
+            require_revision(url, opening.connection, name)
+    return _Source(name, is_lake=is_lake)
 
 
 def _leave_out_twice(connection: DuckDBPyConnection, sources: Sequence[_Source]) -> None:

@@ -56,7 +56,7 @@ from recorder.model.prices import PriceRow
 from recorder.program import load
 from recorder.projections.rows import DAY, PROJECTIONS, TABLES
 
-HEAD = "3"  # the newest revision in `migrations/versions`
+HEAD = "4"  # the newest revision in `migrations/versions`
 VERSION_TABLE = "recorder_version"
 READ_REVISION = f"SELECT version_num FROM {VERSION_TABLE}"
 APPLICATION_ID = 0x53534572  # "SSEr", in the header of a file; a migration sets it
@@ -290,7 +290,9 @@ def require_head(name: object, revision: str | None) -> None:
     """Raise `StoreError` unless the schema is the one that this program reads."""
     if revision != HEAD:
         load("recorder.store.maintain.migrate:require_known")(name, revision)
-        raise StoreError(f"The database {name} has an older schema: run `recorder db upgrade`.")
+        raise StoreError(
+            f"The database {name} has an older schema: run `recorder db upgrade --db {name}`."
+        )
 
 
 def table_statements(tables: Iterable[Table], dialect: Dialect) -> Iterator[str]:

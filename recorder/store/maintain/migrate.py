@@ -28,8 +28,8 @@ from recorder.store.schema import HEAD, READ_REVISION, VERSION_TABLE
 if TYPE_CHECKING:
     from alembic.config import Config
 
-FIRST = "3"  # the oldest
-UNRELEASED = ("0021", "1", "2")  # of before the first release: their logs come over
+FIRST = "4"  # the oldest
+UNRELEASED = ("0021", "1", "2", "3")  # of before the first release: their logs come over
 
 
 def migrations() -> Path:

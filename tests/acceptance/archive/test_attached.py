@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import shutil
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,6 +28,7 @@ from recorder.store.queries.outlines import outlines
 from recorder.store.queries.reader import LogReader
 from recorder.store.queries.session_list import list_sessions
 from recorder.store.queries.session_named import session_named
+from recorder.store.schema import VERSION_TABLE
 from recorder.store.write.writer import Store
 from tests.acceptance.store.test_purge import RECORDER, record
 from tests.integration.ingest.test_ingester import never
@@ -192,6 +195,15 @@ def test_an_archive_that_is_away_is_left_out_with_one_warning(
     assert warning.startswith(
         f"The archive {database_name(copied.archive)} is left out: There is no database"
     )
+
+
+def test_an_older_log_that_is_attached_is_left_out_of_sql_with_a_sentence(copied: Divided) -> None:
+    older = database_path(copied.archive)
+    with closing(sqlite3.connect(older)) as connection, connection:
+        connection.execute(f"UPDATE {VERSION_TABLE} SET version_num = '1'")
+    ran = run(copied.log, "query", "SELECT owner FROM exchange_summary")
+    assert (ran.code, len(ran.err.splitlines())) == (0, 1)
+    assert f"has an older schema: run `recorder db upgrade --db {older}`." in ran.err
 
 
 def test_a_session_that_was_purged_from_the_archive_is_purged(copied: Divided) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import json
 import sqlite3
 from collections.abc import AsyncIterator, Collection, Iterable
+from contextlib import closing
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -177,7 +178,7 @@ async def test_an_end_is_folded_where_the_projections_cannot_be_read(
 ) -> None:
     made = Conversations(tmp_path / "log.db").session("s")
     made.exchange(CALLS, QUESTION)
-    with sqlite3.connect(tmp_path / "log.db") as db:
+    with closing(sqlite3.connect(tmp_path / "log.db")) as db:
         db.execute("DROP TABLE p_timing_v1")
     monkeypatch.setattr(track, "FOLDED", 0)
     async with await LogReader.open(made.database) as log:
