@@ -104,8 +104,9 @@ def test_types_and_sizes_of_events_and_tokens_are_those_of_a_full_log(
     )
     tokens = [json.loads(run(path, "query", counted, "--json").out) for path in logs.values()]
     assert tokens[0] == tokens[1] == tokens[2]
+    levels = "SELECT DISTINCT content FROM exchange_summary"
     for level, path in logs.items():
-        kept = json.loads(run(path, "query", "SELECT DISTINCT content FROM exchange_summary").out)
+        kept = json.loads(run(path, "query", levels, "--json").out)
         assert kept == [{"content": None if level == "full" else level}]
         assert run(path, "verify").code == 0
         assert {each.end["status"] for each in entries(path)} == {"completed"}
