@@ -97,7 +97,7 @@ NO_TOKEN = Refusal(
 NO_NAMED_TOKEN = Refusal(
     401,
     "token_required",
-    "This viewer wants your token: open its address with #token=TOKEN behind it, or send X-Recorder-Token.",
+    "This viewer wants your token: open its address with #token=TOKEN after it, or send X-Recorder-Token.",
 )
 NO_TLS = Refusal(
     403,

@@ -375,9 +375,10 @@ class Shaper:
     # -- what is no JSON, or none that can be read
 
     def _loose(self, data: bytes) -> bytes:
-        """Return the shape of what cannot be read: of JSON that breaks off, or that has a name
-        twice, all strings and numbers are filled, names too; of a block of several lines, what follows each field; of
-        anything else, all is one text.
+        """Return the shape of what cannot be read.
+
+        Of JSON that breaks off, or that has a name twice, all strings and numbers are filled, names
+        too; of a block of several lines, what follows each field. Anything else is one text.
         """
         if _LINES.match(data):
             return _FIELD.sub(self._loose_field, data)
