@@ -75,6 +75,9 @@ ANSWER_BYTES = 8 * 2**20
 pair that is compared alone there are as many as `recorder diff` lists."""
 
 
+JUDGED = 2  # sessions at once: each takes a process of some 100 MB, of a machine that also records
+
+
 @dataclass(slots=True)
 class Context:
     """The log of a viewer, and all that lives as long as the viewer does."""
@@ -87,6 +90,8 @@ class Context:
     """Held while whole sessions are: each may take all the memory that there is for them, so one
     answer at a time.
     """
+    judging: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(JUDGED))
+    """Held while a process looks for findings."""
     tracks: TrackCache = field(default_factory=TrackCache)
 
 
@@ -340,6 +345,12 @@ async def _follow(context: Context, _: Parameters) -> Streamed:
 SESSION = "GET /api/sessions/{session}"
 EXCHANGE = f"{SESSION}/exchanges/{{exchange}}"
 
+
+async def _marks(context: Context, parameters: Parameters) -> Any:
+    async with context.judging:
+        return await marks_aside(context.url, parameters["session"])
+
+
 ROUTES: dict[str, Handler] = {
     "GET /api/about": _about,
     "GET /api/sessions?limit&before&q&model&client&status&since&until&probes": _sessions,
@@ -358,7 +369,7 @@ ROUTES: dict[str, Handler] = {
         parameters.text("exchange"),
         parameters.number("after", -1, -1),
     ),
-    f"{SESSION}/marks": lambda context, parameters: marks_aside(context.url, parameters["session"]),
+    f"{SESSION}/marks": _marks,
     f"{SESSION}/find?text": lambda context, parameters: events_with(
         context.log, parameters["session"], parameters.text("text")
     ),

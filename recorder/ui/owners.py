@@ -8,7 +8,8 @@ Rules of this file:
 * A login that may see more than its own rows, or become one that does, is refused.
 * Passwords and certificates are those that libpq finds by itself (`~/.pgpass`, `sslcert`).
 * An owner has a context of its own, and with it all that is kept between two requests. Shared is
-  the lock for whole sessions: it is about the memory of this process.
+  the lock for whole sessions, and the limit of processes for findings: they are about the memory
+  of this machine.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from recorder.errors import StoreBusyError, UsageError
 from recorder.proxy.http.server_exchange import Bearer
 from recorder.replay.matching.noise import Rules
 from recorder.store.engine import reading_of
-from recorder.ui.api import Context
+from recorder.ui.api import JUDGED, Context
 from recorder.ui.sql import Questions
 
 LOGS = 16  # open at once, each with up to four connections: a new server has a hundred
@@ -55,7 +56,7 @@ class Owners:
         self.bearer_of = bearer_of
         self._url, self._rules = url, rules
         self._kept: dict[str, _Kept] = {}  # by owner; the one that was used last at the end
-        self._loading = asyncio.Lock()
+        self._loading, self._judging = asyncio.Lock(), asyncio.Semaphore(JUDGED)
 
     @asynccontextmanager
     async def context(self, bearer: Bearer) -> AsyncIterator[Context]:
@@ -105,4 +106,4 @@ class Owners:
         except BaseException:
             await log.close()
             raise
-        return Context(log, url, Questions(url), self._rules, self._loading)
+        return Context(log, url, Questions(url), self._rules, self._loading, self._judging)

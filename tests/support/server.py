@@ -226,14 +226,19 @@ def child_running(pid: int, module: str) -> int:
     found: list[int] = []
 
     def is_there() -> bool:
-        for child in children(pid):
-            with contextlib.suppress(OSError):
-                if module in Path(f"/proc/{child}/cmdline").read_text():
-                    found.append(child)
+        found.extend(child for child in children(pid) if runs(child, module))
         return bool(found)
 
     wait_until(is_there)
     return found[0]
+
+
+def runs(pid: int, module: str) -> bool:
+    """Return whether a process runs a module of the program."""
+    try:
+        return module in Path(f"/proc/{pid}/cmdline").read_text()
+    except OSError:
+        return False
 
 
 def cpu_s(pid: int) -> float:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import os
 import time
+from functools import partial
 from pathlib import Path
 
 import msgspec
 import pytest
 
-from recorder.ui import app
-from tests.support.server import child_running, children, halt, wait_until
+from recorder.ui import api, app
+from tests.support.server import child_running, children, halt, runs, wait_until
 from tests.support.sockets import RawClient
 from tests.support.viewer_api import Viewing, request, viewing
 
@@ -162,6 +163,31 @@ async def test_the_process_for_findings_ends_with_the_client_that_has_left(db: P
         halt(pid)  # it would have an answer soon
         client.socket.close()
         await asyncio.to_thread(wait_until, lambda: pid not in children(os.getpid()))
+
+
+async def test_findings_are_looked_for_by_two_processes_at_most(db: Path) -> None:
+    def looking() -> set[int]:
+        return {pid for pid in children(os.getpid()) if runs(pid, "recorder.ui.marks")}
+
+    def are_looking(count: int) -> bool:
+        return len(looking()) == count
+
+    async with viewing(db) as viewer:
+        clients: list[RawClient] = []
+        for count in range(1, api.JUDGED + 2):
+            clients.append(await RawClient.connect(viewer.port))
+            await clients[-1].send(request("/api/sessions/demo/marks", viewer.token))
+            if count <= api.JUDGED:
+                await asyncio.to_thread(wait_until, partial(are_looking, count))
+                for pid in looking():
+                    halt(pid)
+        await viewer.get("/api/sessions/demo")
+        halted = looking()
+        assert len(halted) == api.JUDGED
+        clients.pop(0).socket.close()
+        await asyncio.to_thread(wait_until, lambda: looking() - halted)
+        for client in clients:
+            client.socket.close()
 
 
 ENDLESS = "WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t) SELECT max(n) FROM t"
